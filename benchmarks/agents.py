@@ -61,7 +61,7 @@ def plan(hold: Holdfast, tasks: int, most_attempts: int = 50) -> list[str]:
     drafted = [task_service.build_task(hold.ctx, draft) for draft in drafts]
     with hold.ctx.store.transaction() as session:
         for one in drafted:
-            task_store.put_task(session, one)
+            task_store.TASKS.put(session, one)
     return [one.id for one in drafted]
 
 

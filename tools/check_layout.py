@@ -24,10 +24,6 @@ EFFECTS = {"Context", "Transaction", "Session", "Store"}
 """A module that imports one of these reads or writes."""
 
 
-STORE_USERS = {f"{FEATURES}transfer.import_local_tables", f"{FEATURES}transfer.local_tables"}
-"""Modules that may import stores of other features: they import and export rows as they are."""
-
-
 def is_operations(name: str) -> bool:
     return "operations" in name.split(".")[3:]
 
@@ -53,7 +49,7 @@ def find_wrong_imports(modules: dict[str, ast.Module]) -> Iterator[str]:
         if feature is None or other is None:
             continue
         if feature != other:
-            if is_store(one.imported) and one.importer not in STORE_USERS:
+            if is_store(one.imported):
                 yield f"{one.importer} imports {one.imported}, the store of another feature: use a service or a model."
         elif is_operations(one.imported) and not is_operations(one.importer) and not one.importer.endswith(".render"):
             yield f"{one.importer} imports {one.imported}: only operations import operations."

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from functools import cache
 
 from holdfast.features.access import model as access_kinds
-from holdfast.features.curation import store as curation
 from holdfast.features.embeddings import passage_vectors as embeddings
 from holdfast.features.graph import model as graph_kinds
 from holdfast.features.graph.depth import check_depth
 from holdfast.features.graph.entities import purge_aliases
 from holdfast.features.ingest import store as ingest
-from holdfast.features.llm import answer_cache
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import grant as grant_kind
 from holdfast.features.memories.lifecycle import before_collecting, on_collect, on_purge
@@ -32,11 +30,13 @@ from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.read_changes import VersionVectorListener
+from holdfast.features.usage import model_calls
 from holdfast.kernel.context import Context
-from holdfast.kernel.journal.redact import on_redact
+from holdfast.kernel.journal.redact import on_clear_derived, on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
 from holdfast.kernel.journal.verify import on_verify
 from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
+from holdfast.kernel.storage.local_table import list_tables, register_modules
 from holdfast.kernel.storage.port import Session
 
 KIND_MODULES = (
@@ -50,6 +50,22 @@ KIND_MODULES = (
     skill_kinds,
 )
 """Modules that register record kinds on import."""
+TABLE_MODULES = (
+    "tasks.store",
+    "runs.store",
+    "usage.store",
+    "learning.store",
+    "conversations.store",
+    "people.erase_principal",
+    "importers.store",
+    "recall.recall_log",
+    "webhooks.store",
+    "curation.store",
+    "ingest.store",
+    "llm.store",
+    "agent_hosts.store",
+)
+"""Modules that declare local tables; imported when all tables are needed."""
 
 
 def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
@@ -59,7 +75,9 @@ def redact_memory(session: Session, kind: str, record: str, seen: Mapping[str, i
     session.do("memory_access_drop", id=record)
     session.do("duplicate_count_drop", id=record)
     embeddings.drop_embeddings(session, record)
-    for table in (recall_log, curation, ingest):
+    for feature in (recall_log, ingest):
+        feature.purge_memories(session, [record])
+    for table in list_tables():
         table.purge_memories(session, [record])
 
 
@@ -79,13 +97,14 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
         conflict_store.drop_excess_values(tx, record, cell)
     propagate.collect_ended(tx)
     recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
-    answer_cache.prune_answers(tx.session, tx.now)
-    llm_store.prune(tx.session, tx.now)
+    llm_store.prune_answers(tx.session, tx.now)
+    model_calls.prune_calls(tx.session, tx.now)
 
 
 @cache
 def connect_features() -> None:
     """Register listeners and redactions of all features, once per process, before a store is opened."""
+    register_modules(f"holdfast.features.{name}" for name in TABLE_MODULES)
     add_listener(InvalidationListener())
     add_listener(VersionVectorListener())
     register_field_filter(apply_secret_policy)
@@ -99,3 +118,4 @@ def connect_features() -> None:
     on_verify(file_contents.find_damage)
     on_redact(quarantine.purge_record)
     on_redact(redact_memory)
+    on_clear_derived(llm_store.clear_answers)

@@ -1,20 +1,22 @@
 """Fill a store with records of every kind."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 import holdfast
 from diverging_stores import disagree
 from holdfast.features.agent_hosts import store as hook_sessions
-from holdfast.features.embeddings import passage_vectors
-from holdfast.features.llm import answer_cache
+from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
 from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.token import PeerToken, format_token
 from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.usage import model_calls
+from holdfast.features.webhooks import store as webhooks
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import Change
 from holdfast.kernel.storage import leases
@@ -55,9 +57,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
         for number in range(20)
     ]
     with hold.ctx.store.transaction() as session:
-        due = passage_vectors.filter_due(session, "passages", [one.id for one in kept[:3]])
-        passage_vectors.put_embeddings(session, [passage for one in due for passage in passages(one)])
-        passage_vectors.set_watermark(session, "passages", passage_vectors.Watermark(due[-1].row, 3))
+        due = embedding_store.filter_due(session, "passages", [one.id for one in kept[:3]])
+        embedding_store.put_embeddings(session, [passage for one in due for passage in passages(one)])
+        embedding_store.set_watermark(session, "passages", embedding_store.Watermark(due[-1].row, 3))
     hold.update(kept[5].id, content="changed", tags=["other"])
     hold.update(kept[5].id, content="changed again", priority=9)
     hold.link(source_id=kept[10].id, target_id=kept[1].id, relation="derived_from")
@@ -100,9 +102,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
     said = "A paragraph that says the same as one that was said before it."
     assert [hold.store(title=title, content=said).outcome for title in ("Once", "Again")][1] == "restated"
     with hold.ctx.store.transaction() as session:
-        answer_cache.cache_answer(session, "a question", "a model", "an answer", NOW.at)
+        llm_store.cache_answer(session, "a question", "a model", "an answer", NOW.at)
         asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
-        llm_store.reserve_tokens(session, **asked, now=NOW.at)
+        model_calls.reserve_tokens(session, **asked, now=NOW.at)
         waits = Change(
             origin="elsewhere.1-0", n=1, at=1, actor="ai:b@y", op="update", kind="memory", record="m", delta=""
         )
@@ -116,7 +118,9 @@ def furnish(hold: holdfast.Holdfast) -> None:
         ack_store.mark_pending(session, places, journal.get_head(session).origin, NOW.at)
         session.do("ai_memory_state_put", memory="a memory", peer="ai:desk@home", version=1, updated_at=NOW.at)
         session.do("dropped_put", **dropped, now=NOW.at, agent="ai:tester@here")
-        hook_sessions.put_session(session, "a session", hook_sessions.HookSession(1, (kept[0].id,)), NOW.at)
+        hook_sessions.put_session(
+            session, hook_sessions.HookSession(id="a session", turns=1, given_ids=(kept[0].id,)), NOW.at
+        )
 
 
 def furnish_for_agents(hold: holdfast.Holdfast) -> None:
@@ -138,9 +142,17 @@ def furnish_for_agents(hold: holdfast.Holdfast) -> None:
     hold.onboarding_tell(step="introduce", principal="ann")
     hold.conversation_consolidate(force=True)
     hook = hold.subscribe(url="https://hooks.example.com/", secret="0123456789abcdef").id
-    about = {"seq": 1, "event": "memory_store", "record": "a memory", "attempts": 3, "status": 500, "error": ODD[0]}
+    about: dict[str, Any] = {
+        "seq": 1,
+        "event": "memory_store",
+        "record": "a memory",
+        "attempts": 3,
+        "status": 500,
+        "error": ODD[0],
+    }
     with hold.ctx.store.transaction() as session:
-        session.do("delivery_put", subscription=hook, state="dead", at=NOW.at, number=1, **about)
+        delivery = webhooks.Delivery(subscription=hook, state="dead", at=NOW.at, number=1, **about)
+        webhooks.DELIVERIES.put(session, delivery)
 
 
 def furnish_with_curating(hold: holdfast.Holdfast) -> None:
@@ -180,11 +192,11 @@ def furnish_with_conclusions(hold: holdfast.Holdfast, sources: list[str]) -> Non
     hold.invalidations_dismiss(ids=[hold.invalidations().invalidations[0].id], reason=ODD[0])
 
 
-def passages(due: passage_vectors.DueMemory) -> list[passage_vectors.PassageEmbedding]:
+def passages(due: embedding_store.DueMemory) -> list[embedding_store.PassageEmbedding]:
     """Return embeddings of a title and two passages by another model."""
-    spans = ((passage_vectors.TITLE, passage_vectors.TITLE), (0, 7), (8, len(due.content)))
+    spans = ((embedding_store.TITLE, embedding_store.TITLE), (0, 7), (8, len(due.content)))
     return [
-        passage_vectors.PassageEmbedding(
+        embedding_store.PassageEmbedding(
             due.id, "passages", begins, ends, 3, due.text_hash, NOW(), unit_vector([begins, ends, 1])
         )
         for begins, ends in spans

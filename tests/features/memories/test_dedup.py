@@ -193,6 +193,12 @@ def test_duplicates_are_found_by_current_text_and_namespace(hold: Holdfast) -> N
     assert [one.title for one in hold.store(title="C", content=near, tags=["y"], namespace="garden").similar] == ["B"]
 
 
+def test_similar_memories_are_only_those_that_the_caller_sees(hold: Holdfast) -> None:
+    others(hold, "other")("store", title="Hidden", content=SAID, scope="private")
+    hold.store(title="Seen", content=f"{SAID}.")
+    assert [one.title for one in hold.store(title="New", content=SAID, tags=["x"]).similar] == ["Seen"]
+
+
 # What was just recalled
 
 

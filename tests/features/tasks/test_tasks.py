@@ -229,7 +229,7 @@ def test_an_ambiguous_id_prefix_matches_nothing(clocked_store: holdfast.Holdfast
     task = clocked_store.task_list().tasks[0]
     twin = replace(service.get_task(clocked_store.ctx, task.id), id=task.id[:8] + "-0000", unique_key=None)
     with clocked_store.ctx.store.transaction() as session:
-        store.put_task(session, twin)
+        store.TASKS.put(session, twin)
     with pytest.raises(AmbiguousId):
         clocked_store.task_cancel(id=task.id[:8])
     assert clocked_store.task_show(id=twin.id).id == twin.id

@@ -10,12 +10,13 @@ import pytest
 from envelopes import Clock, import_envelope, text_of
 
 import holdfast
-from holdfast.features.transfer.local_table_schema import LOCAL_TABLES
+from holdfast.features.transfer.local_table_rows import list_formats
 from holdfast.features.transfer.schema_v1 import ARRAYS
 from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
 from holdfast.surfaces import error_responses
 
+LOCAL_TABLES = list_formats()
 TURNS = [{"role": "user", "content": "When do we deploy?"}, {"role": "assistant", "content": "On Tuesdays."}]
 
 

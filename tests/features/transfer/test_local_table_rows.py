@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.transfer.local_table_rows import OutcomeRow
-from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, MAX_COST, parse_cost
+from holdfast.features.learning.store import Outcome
+from holdfast.features.transfer.local_table_rows import LocalRecord, list_formats
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.model_allowance import format_cost
+from holdfast.kernel.model_allowance import MAX_COST, format_cost, parse_cost
 
 MOMENTS = st.integers(-(10**15), 10**17)
 TEXTS = st.text('aü\n"\\😀', max_size=20)
@@ -26,7 +26,7 @@ def test_a_cost_that_cannot_be_stored_exactly_is_refused(text: str) -> None:
 
 @given(at=MOMENTS, archived_at=st.none() | MOMENTS, what=TEXTS, lesson=st.none() | st.just("m-1"))
 def test_a_record_survives_encoding_as_a_row(at: int, archived_at: int | None, what: str, lesson: str | None) -> None:
-    ledger = LOCAL_TABLES["outcomes"]
+    outcomes = list_formats()["outcomes"]
     said = {"id": "o-1", "principal": "ann", "agent": "ai:a@b", "namespace": "n", "domain": "d", "score": -1}
-    kept = {**said, "at": at, "archived_at": archived_at, "what": what, "source": "", "lesson": lesson}
-    assert ledger.from_row(OutcomeRow(**ledger.to_row(kept))) == kept
+    record = LocalRecord(Outcome(**said, at=at, archived_at=archived_at, what=what, lesson=lesson))
+    assert outcomes.from_row(outcomes.row_type(**outcomes.to_row(record))) == record

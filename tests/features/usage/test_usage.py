@@ -57,18 +57,19 @@ def test_a_price_is_valid_from_its_start_date(clocked_store: holdfast.Holdfast) 
     assert clocked_store.usage_record(model="m", input_tokens=1, at="2024-01-01").priced is False
 
 
-def test_the_closest_matching_model_name_determines_the_price() -> None:
-    def make_price(model: str) -> Price:
-        return Price(model, 0, "USD", 1, None, None, None)
+def make_price(model: str, **rates: int) -> Price:
+    return Price(model=model, since=0, currency="USD", set_by="ai:tester@here", set_at=0, **rates)
 
-    prices = [make_price("*"), make_price("opus-*"), make_price("opus-4*"), make_price("opus-4")]
+
+def test_the_closest_matching_model_name_determines_the_price() -> None:
+    prices = [make_price(model, input=1) for model in ("*", "opus-*", "opus-4*", "opus-4")]
     found = [find_price(prices, model, 1) for model in ("opus-4", "opus-4.5", "opus-3", "haiku")]
     assert [one.model if one else None for one in found] == ["opus-4", "opus-4*", "opus-*", "*"]
     assert find_price(prices[1:], "haiku", 1) is None
 
 
 def test_a_cost_is_an_integer_throughout() -> None:
-    price = Price("m", 0, "USD", 3_000_000, 15_000_000, 300_000, None)
+    price = make_price("m", input=3_000_000, output=15_000_000, cache_read=300_000)
     assert price.cost(Tokens(1, 1, 1, 0)) == 18_300_000
     assert format_cost(18_300_000) == "0.0000183"
     assert price.cost(Tokens(0, 0, 0, 1)) is None

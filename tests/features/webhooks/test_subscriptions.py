@@ -123,7 +123,7 @@ def test_a_secret_is_shown_once_and_never_again(world: World) -> None:
     for answer in (world.hold.subscription_list(), world.hold.export(), world.hold.events(), world.hold.doctor()):
         assert made.secret not in msgspec.json.encode(answer, enc_hook=str).decode()
     with world.hold.ctx.reading() as session:
-        assert made.secret not in repr(subscriptions.find_subscription(session, made.id))
+        assert made.secret not in repr(subscriptions.SUBSCRIPTIONS.get(session, made.id))
 
 
 @pytest.mark.parametrize(

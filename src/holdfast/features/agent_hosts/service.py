@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.agent_hosts import projects
 from holdfast.features.agent_hosts import store as hook_sessions
 from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent
-from holdfast.features.agent_hosts.store import MAX_TOOLS, HookSession
-from holdfast.features.context_blocks import context_packing, for_query, session_start
+from holdfast.features.agent_hosts.store import MAX_TOOLS
+from holdfast.features.context_blocks import for_query, session_start
+from holdfast.features.context_blocks.context_packing import PackedBlock, pack_block
 from holdfast.features.context_blocks.session_start import is_prompt, related_namespaces
 from holdfast.features.embeddings import service as embed
 from holdfast.features.importers.capture import Role
@@ -17,9 +20,8 @@ from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people.person_namespace import people_namespace as people_place
 from holdfast.features.people.resolve_names import list_names
-from holdfast.features.recall import budget
 from holdfast.features.recall.query import Query, RecallRequest, parse_query
-from holdfast.features.recall.service import COMMON_STEMS, Hit, recall
+from holdfast.features.recall.service import COMMON_STEMS, Hit, PackResult, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import index_terms as tokens
 from holdfast.kernel.text.recalled_blocks import remove_recalled
@@ -75,19 +77,14 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     if before.given_ids and event.source not in FRESH_SOURCES:
         return ""
     most = place.budget or max_tokens
-    context = session_start.build_session_context(
-        ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
-    )
-    while len(context.text) > MAX_ANSWER:
+    scope = session_start.SessionScope(place.namespace, place.names, ctx.caller.agent)
+    while len((context := session_start.build_session_context(ctx, scope, most)).text) > MAX_ANSWER:
         most //= 2
-        context = session_start.build_session_context(
-            ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
-        )
     manifest = session_start.format_manifest(place.namespace, context, most)
     head = f"{manifest}\nStore memories about this project under {place.namespace}."
     with ctx.store.transaction() as session:
         state = hook_sessions.get_session(session, session_key(event))
-        hook_sessions.put_session(session, session_key(event), state._replace(given_ids=tuple(context.ids)), ctx.now())
+        hook_sessions.put_session(session, replace(state, given_ids=tuple(context.ids)), ctx.now())
     return f"{head}\n{context.text}".rstrip()
 
 
@@ -110,27 +107,25 @@ def build_prompt_context(ctx: Context, event: HostEvent, max_tokens: int) -> str
     return block.text if block.text and _claim_memories(ctx, key, block.cited) else ""
 
 
-def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int) -> context_packing.PackedBlock:
+def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int) -> PackedBlock:
     """Pack the memories relevant to a prompt, except those of the session itself, which the agent already sees."""
-    blocks: list[context_packing.PackedBlock] = []
+    blocks: list[PackedBlock] = []
     query = parse_query(ask.text, ctx.now())
     if len(set(query.words)) < MIN_WORDS:
-        return context_packing.PackedBlock("", 0, reason="The prompt is too short.")
+        return PackedBlock("", 0, reason="The prompt is too short.")
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
         others = [hit for hit in hits if hit.memory.thread != thread and not is_prompt(hit.memory)][:MAX_HITS]
         worth = [hit for hit in others if hit.superseded_by not in ask.excluded and is_relevant(hit, query)]
         items = for_query.prepare_hits(ctx, worth)
         fence, now = for_query.new_fence(), ctx.now()
         times = for_query.collect_times(for_query.find_all_match_times(ctx, ask), hits) if items else None
         most = max_tokens
-        block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
-        while len(block.text) > MAX_ANSWER:
+        while len((block := pack_block(items, budget=most, fence=fence, now=now, times=times)).text) > MAX_ANSWER:
             most //= 2
-            block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
         blocks.append(block)
         cited_hits = [hit for hit in worth if hit.memory.id in set(block.cited)]
-        return cited_hits, budget.PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
+        return cited_hits, PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
 
     recall(ctx, ask, pick)
     return blocks[0]
@@ -173,7 +168,7 @@ def _claim_memories(ctx: Context, key: str, ids: Sequence[str]) -> bool:
         state = hook_sessions.get_session(session, key)
         if set(ids) & set(state.given_ids):
             return False
-        hook_sessions.put_session(session, key, state._replace(given_ids=(*state.given_ids, *ids)), ctx.now())
+        hook_sessions.put_session(session, replace(state, given_ids=(*state.given_ids, *ids)), ctx.now())
     return True
 
 
@@ -202,7 +197,7 @@ def _capture_answer(ctx: Context, event: HostEvent, call_operation: CallOperatio
         _recover_turns(ctx, event, Path(event.transcript), call_operation)
     if event.name in ENDING_EVENTS:
         with ctx.store.transaction() as session:
-            hook_sessions.drop_session(session, session_key(event))
+            hook_sessions.HOOK_SESSIONS.delete(session, session_key(event))
 
 
 def _capture_turns(
@@ -220,10 +215,13 @@ def _capture_turns(
             if mark in state.turn_digests:
                 continue
             tools = state.tools if role == "assistant" else ()
-            after = HookSession(
-                state.turns + 1, state.given_ids, () if tools else state.tools, (*state.turn_digests[-1:], mark)
+            after = replace(
+                state,
+                turns=state.turns + 1,
+                tools=() if tools else state.tools,
+                turn_digests=(*state.turn_digests[-1:], mark),
             )
-            hook_sessions.put_session(session, key, after, ctx.now())
+            hook_sessions.put_session(session, after, ctx.now())
         turn = {
             "host_session_id": event.session,
             "host_turn_index": state.turns,
@@ -244,9 +242,7 @@ def _record_tool(ctx: Context, event: HostEvent) -> None:
     with ctx.store.transaction() as session:
         state = hook_sessions.get_session(session, session_key(event))
         if used not in state.tools and len(state.tools) < MAX_TOOLS:
-            hook_sessions.put_session(
-                session, session_key(event), state._replace(tools=(*state.tools, used)), ctx.now()
-            )
+            hook_sessions.put_session(session, replace(state, tools=(*state.tools, used)), ctx.now())
 
 
 def _recover_turns(ctx: Context, event: HostEvent, transcript: Path, call_operation: CallOperation) -> None:

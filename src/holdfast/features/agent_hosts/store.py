@@ -1,9 +1,9 @@
 """State of host sessions that the next hook needs: memories given, tools used, last turns."""
 
-from typing import NamedTuple
+from msgspec import Struct
+from msgspec.structs import replace
 
-import msgspec
-
+from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
 
@@ -15,7 +15,9 @@ MAX_TOOLS = 64
 """Tool calls recorded since the last answer; further ones are dropped."""
 
 
-class HookSession(NamedTuple):
+class HookSession(Struct, frozen=True, kw_only=True):
+    id: str
+    seen_at: int = 0
     turns: int = 0
     """Number of captured turns."""
     given_ids: tuple[str, ...] = ()
@@ -28,28 +30,16 @@ class HookSession(NamedTuple):
         return len(self.given_ids) >= MAX_GIVEN
 
 
-NEW_SESSION = HookSession()
+HOOK_SESSIONS = LocalTable(HookSession, "hook_session")
 
 
 def get_session(session: Session, id: str) -> HookSession:
-    row = session.row("hook_session_get", id=id)
-    if row is None:
-        return NEW_SESSION
-    turns, given_ids, tools, turn_digests = row
-    return HookSession(turns, *(tuple(msgspec.json.decode(text)) for text in (given_ids, tools, turn_digests)))
+    """Return a session, or a new one."""
+    return HOOK_SESSIONS.get(session, id) or HookSession(id=id)
 
 
-def put_session(session: Session, id: str, state: HookSession, now: int) -> None:
+def put_session(session: Session, state: HookSession, now: int) -> None:
     """Save a session and prune old ones."""
-    lists = {
-        "given_ids": state.given_ids[:MAX_GIVEN],
-        "tools": state.tools[:MAX_TOOLS],
-        "turn_digests": state.turn_digests,
-    }
-    texts = {name: msgspec.json.encode(value).decode() for name, value in lists.items()}
-    session.do("hook_session_put", id=id, now=now, turns=state.turns, **texts)
+    given, tools = state.given_ids[:MAX_GIVEN], state.tools[:MAX_TOOLS]
+    HOOK_SESSIONS.put(session, replace(state, seen_at=now, given_ids=given, tools=tools))
     session.do("hook_session_prune", before=now - RETENTION, most=MAX_SESSIONS)
-
-
-def drop_session(session: Session, id: str) -> None:
-    session.do("hook_session_drop", id=id)

@@ -1,6 +1,10 @@
 """Onboarding steps: each hint is given once, when it makes sense."""
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
+
+from holdfast.kernel.storage.columns import Agent, ExportAs, ShortText, Timestamp
 
 Step = Literal["introduce", "help", "personality", "tasks", "projects"]
 STEPS: tuple[Step, ...] = ("introduce", "help", "personality", "tasks", "projects")
@@ -16,6 +20,16 @@ FACTS_NEEDED = {0: 1, 1: 3, 3: 5}
 """Facts needed to complete each stage."""
 PLANS_STAGE = 2
 """The stage that is complete once a task is planned."""
+
+
+class OnboardingStep(Struct, frozen=True, kw_only=True):
+    """A step that was done with a person."""
+
+    principal: ShortText
+    step: Annotated[int, ExportAs(type=Step, format=STEPS.__getitem__, parse=lambda step, field: STEPS.index(step))]
+    """Its number."""
+    at: Timestamp
+    agent: Agent
 
 
 class OnboardingState(NamedTuple):

@@ -1,6 +1,7 @@
 """Onboarding progress per person: read when a context is built, written when a step is done."""
 
-from holdfast.features.conversations.onboarding import STEPS, OnboardingState, Step, next_step
+from holdfast.features.conversations.onboarding import STEPS, OnboardingState, OnboardingStep, Step, next_step
+from holdfast.features.conversations.store import ONBOARDING
 from holdfast.features.people import facts
 from holdfast.features.people.principal import validate_name
 from holdfast.features.people.resolve_names import list_names
@@ -23,8 +24,7 @@ def _has_plans(ctx: Context, principal: str) -> bool:
 
 def _last_step(session: Session, names: tuple[str, ...]) -> int | None:
     """Return the last step done, under any of the names."""
-    row = session.row("onboarding_last", names=list(names))
-    return None if row is None else row[0]
+    return max((one.step for one in ONBOARDING.get_many(session, names, "principal")), default=None)
 
 
 def mark_step_done(ctx: Context, principal: str, step: Step) -> bool:
@@ -37,5 +37,6 @@ def mark_step_done(ctx: Context, principal: str, step: Step) -> bool:
             return False
         if number > (0 if last is None else last + 1):
             raise Conflict(f"step: {STEPS[0 if last is None else last + 1]} comes before {step}")
-        session.do("onboarding_add", principal=names[0], step=number, at=ctx.now(), agent=ctx.caller.agent)
+        done = OnboardingStep(principal=names[0], step=number, at=ctx.now(), agent=ctx.caller.agent)
+        ONBOARDING.add(session, done)
     return True

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.conversations import consolidate
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
 from holdfast.features.people.operations.principals import PrincipalShow
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory

@@ -6,9 +6,8 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
-from holdfast.features.conversations.store import Conversation as Conversation
-from holdfast.features.conversations.store import ConversationFilter as ConversationFilter
-from holdfast.features.conversations.store import Scope as Scope
+from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.store import CONVERSATIONS
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
@@ -23,7 +22,7 @@ from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.leases import JobLease
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.extract_summary import extract_content_words, extract_summary
 from holdfast.kernel.text.idf import word_weights
@@ -42,8 +41,7 @@ MAX_ROLLING_TURNS = 300
 """Turns that a rolling summary adds at once."""
 MAX_TURN_CHARS = 1000
 """Characters of a turn that a rolling summary reads."""
-REAPER = "reaper"
-LEASE = 300 * SECOND
+REAPER = JobLease("reaper", 300 * SECOND, "Another reaper is running. Try again later.")
 PRUNE_REASON = "told by the summary of its conversation"
 """Archive reason of a pruned turn."""
 
@@ -82,8 +80,8 @@ def append_turns(ctx: Context, scope: Scope, turns: Sequence[Turn]) -> AppendRes
     with ctx.transaction() as write:
         going, began = _find_or_start(ctx, write, scope)
         stored = [_store_turn(ctx, write, going, going.turns + place, turn) for place, turn in enumerate(turns, 1)]
-        after = going._replace(turns=going.turns + len(turns), last_at=write.now)
-        conversation_store.save_conversation(write.session, after)
+        after = replace(going, turns=going.turns + len(turns), last_at=write.now)
+        CONVERSATIONS.put(write.session, after)
         if rolled is not None and rolled.base == (None if began else going):
             after = _save_summary(ctx, write, after, rolled.text, rolled.covered, ROLLING_METHOD)
     return AppendResult(after, stored, began)
@@ -132,18 +130,22 @@ def _find_or_start(ctx: Context, write: Transaction, scope: Scope) -> tuple[Conv
     found = conversation_store.list_active(write.session, scope)
     for one in found:
         if one.last_at <= write.now - IDLE_AFTER:
-            conversation_store.save_conversation(write.session, one._replace(state="closing"))
+            CONVERSATIONS.put(write.session, replace(one, state="closing"))
     fresh = [one for one in found if one.last_at > write.now - IDLE_AFTER]
     if fresh:
         return fresh[0], False
-    id = ctx.new_id()
-    return Conversation(
-        id, *scope[:2], ctx.caller.agent, scope.namespace, "active", write.now, write.now, *_NEW_FIELDS
-    ), True
-
-
-_NEW_FIELDS: tuple[Any, ...] = (None, 0, 0, None, False)
-"""closed_at, turns, covered, summary, pruned."""
+    fresh_one = Conversation(
+        id=ctx.new_id(),
+        channel=scope.channel,
+        principal=scope.principal,
+        agent=ctx.caller.agent,
+        namespace=scope.namespace,
+        state="active",
+        started_at=write.now,
+        last_at=write.now,
+        turns=0,
+    )
+    return fresh_one, True
 
 
 def _store_turn(ctx: Context, write: Transaction, conversation: Conversation, place: int, turn: Turn) -> Memory:
@@ -221,7 +223,7 @@ def close_conversation(ctx: Context, id: str, summary: str | None) -> Conversati
         one = conversation_store.get_visible(write.session, ctx.caller, id)
         if one.state == "closed":
             raise Conflict(f"The conversation {id} is already closed.")
-        conversation_store.save_conversation(write.session, one._replace(state="closing"))
+        CONVERSATIONS.put(write.session, replace(one, state="closing"))
         if summary is not None:
             return _close_with_summary(ctx, write, one, summary, one.turns, {"method": "given"})
     return _summarise_and_close(ctx, one)
@@ -233,21 +235,20 @@ def _summarise_and_close(ctx: Context, one: Conversation) -> Conversation:
         _restart_summary(ctx, one)
     while True:
         with ctx.reading() as session:
-            row = session.row("conversation_get", id=one.id)
-            one = conversation_store.conversation_of(row) if row else one
+            one = CONVERSATIONS.get(session, one.id) or one
             turns = conversation_store.list_turns(
                 session, ctx.caller, one, ctx.now(), after=one.covered, limit=SUMMARY_BATCH
             )
         if not turns:
             with ctx.transaction() as write:
-                closed = one._replace(state="closed", closed_at=write.now, covered=one.turns)
-                conversation_store.save_conversation(write.session, closed)
+                closed = replace(one, state="closed", closed_at=write.now, covered=one.turns)
+                CONVERSATIONS.put(write.session, closed)
             return closed
         before = [one.summary] if one.summary is not None else []
         text, how = summarise_memories(ctx, [*before, *(turn.id for turn in turns)])
         covered = max(turn.place or 0 for turn in turns)
         with ctx.transaction() as write:
-            closing = one._replace(state="closing")
+            closing = replace(one, state="closing")
             one = _save_summary(ctx, write, closing, text, covered, {"method": how.method, "model": how.model})
 
 
@@ -256,14 +257,14 @@ def _restart_summary(ctx: Context, one: Conversation) -> None:
     with ctx.transaction() as write:
         summary = write.get(MEMORY, one.summary) if one.summary is not None else None
         if summary is not None and summary.metadata.get("rolling"):
-            conversation_store.save_conversation(write.session, one._replace(covered=0))
+            CONVERSATIONS.put(write.session, replace(one, covered=0))
 
 
 def _close_with_summary(
     ctx: Context, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
 ) -> Conversation:
-    closed = _save_summary(ctx, write, one, text, covered, how)._replace(state="closed", closed_at=write.now)
-    conversation_store.save_conversation(write.session, closed)
+    closed = replace(_save_summary(ctx, write, one, text, covered, how), state="closed", closed_at=write.now)
+    CONVERSATIONS.put(write.session, closed)
     return closed
 
 
@@ -287,8 +288,8 @@ def _save_summary(
             metadata=metadata,
         )
         summary = store_draft(ctx, write, draft, "version", force=True).memory
-    after = one._replace(covered=covered, summary=summary.id)
-    conversation_store.save_conversation(write.session, after)
+    after = replace(one, covered=covered, summary=summary.id)
+    CONVERSATIONS.put(write.session, after)
     return after
 
 
@@ -298,8 +299,7 @@ def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
     Only one reaper runs at a time. Resumes what a crashed reaper began.
     """
     owner = ctx.new_id()
-    _take_lease(ctx, owner)
-    try:
+    with REAPER.hold(ctx, owner):
         with ctx.reading() as session:
             found = [
                 one
@@ -309,23 +309,14 @@ def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
         closed = []
         for number, one in enumerate(found):
             ctx.progress(number, len(found), "closing")
-            _take_lease(ctx, owner)
-            closed.append(_summarise_and_close(ctx, one._replace(state="closing")))
+            REAPER.renew(ctx, owner)
+            closed.append(_summarise_and_close(ctx, replace(one, state="closing")))
         pruned = [] if prune_days is None else _prune_turns(ctx, owner, prune_days, limit)
-    finally:
-        with ctx.store.transaction() as session:
-            leases.release(session, REAPER, owner)
     return ReapResult(closed, pruned)
 
 
 def _is_reachable(ctx: Context, one: Conversation) -> bool:
     return ctx.caller.can_access(one.namespace)
-
-
-def _take_lease(ctx: Context, owner: str) -> None:
-    with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        if not leases.acquire(session, REAPER, owner, ctx.now() + LEASE, ctx.now()):
-            raise Conflict("Another reaper is running. Try again later.", retryable=True)
 
 
 def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[Conversation]:
@@ -337,14 +328,14 @@ def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[Conver
         ]
     pruned = []
     for one in found:
-        _take_lease(ctx, owner)
+        REAPER.renew(ctx, owner)
         with ctx.transaction() as write:
-            last = one._replace(pruned=True)
+            last = replace(one, pruned=True)
             for turn in conversation_store.list_turns(
                 write.session, ctx.caller, one, write.now, after=0, limit=one.turns + 1
             ):
                 archive_memory(write, turn, PRUNE_REASON, "archive")
-            conversation_store.save_conversation(write.session, last)
+            CONVERSATIONS.put(write.session, last)
             pruned.append(last)
     return pruned
 

@@ -1,75 +1,65 @@
 """Read and write conversations and their turns."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
+from msgspec.structs import replace
+
+from holdfast.features.conversations.model import STATES, Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.onboarding import OnboardingStep
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
-from holdfast.kernel.errors import NotFound
+from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.local_table import Export, LocalTable, Owner
 from holdfast.kernel.storage.port import Session, SqlPart
 
-State = Literal["active", "closing", "closed"]
+
+def _validate_conversation(one: Conversation) -> Conversation:
+    if one.covered > one.turns:
+        raise Invalid("covered: must not exceed turns", fields=["covered"])
+    return one
 
 
-class Scope(NamedTuple):
-    """Channel, principal and namespace that identify an active conversation."""
-
-    channel: str
-    principal: str
-    namespace: str
-
-
-class Conversation(NamedTuple):
-    id: str
-    channel: str
-    principal: str
-    agent: str
-    namespace: str
-    state: State
-    started_at: int
-    last_at: int
-    closed_at: int | None
-    turns: int
-    """Number of turns; they are numbered from 1."""
-    covered: int
-    """Number of the last turn that the summary covers."""
-    summary: str | None
-    """Id of the summary memory."""
-    pruned: bool
-    """Whether its turns are archived."""
+def _admit_conversation(session: Session, one: Conversation, trusted: bool) -> Conversation:
+    """A scope has one active conversation: another one is closed by the reaper."""
+    if one.state != "active":
+        return one
+    params = {"channel": one.channel, "namespace": one.namespace, "principals": [one.principal]}
+    others = [other for other in CONVERSATIONS.select(session, _ACTIVE, params) if other.id != one.id]
+    return replace(one, state="closing") if others else one
 
 
-class ConversationFilter(NamedTuple):
-    principals: tuple[str, ...] = ()
-    channel: str | None = None
-    namespace: str | None = None
-    state: State | None = None
-
-
-def save_conversation(session: Session, conversation: Conversation) -> None:
-    session.do("conversation_put", **{**conversation._asdict(), "pruned": int(conversation.pruned)})
-
-
-def conversation_of(row: tuple[Any, ...]) -> Conversation:
-    values = list(row)
-    values[12] = bool(row[12])
-    return Conversation(*values)
+CONVERSATIONS = LocalTable(
+    Conversation,
+    "conversation",
+    plural="conversations",
+    owner=Owner("started_at"),
+    export=Export(
+        "conversations",
+        latest=lambda one: (one.last_at, STATES.index(one.state), one.covered, one.pruned),
+        validate=_validate_conversation,
+        admit=_admit_conversation,
+    ),
+)
+ONBOARDING = LocalTable(
+    OnboardingStep, "onboarding", ("principal", "step"), owner=Owner("at"), export=Export("onboarding")
+)
+_ACTIVE = ("conversation.of_principal", "conversation.channel", "conversation.in", "conversation.active")
 
 
 def list_active(session: Session, scope: Scope) -> list[Conversation]:
     """List the active conversations of a scope, under any name of the principal, latest first."""
     names = list(list_names(session, scope.principal))
-    rows = session.rows("conversation_active", channel=scope.channel, namespace=scope.namespace, principals=names)
-    return [conversation_of(row) for row in rows]
+    params = {"channel": scope.channel, "namespace": scope.namespace, "principals": names}
+    return CONVERSATIONS.select(session, _ACTIVE, params)
 
 
 def get_visible(session: Session, caller: Caller, id: str) -> Conversation:
     """Return a conversation of the caller's agent or person; admins see all. Raise NotFound otherwise."""
-    row = session.row("conversation_get", id=id)
-    found = conversation_of(row) if row else None
+    found = CONVERSATIONS.get(session, id)
     if found is None or not _may_see(session, caller, found):
         raise NotFound(f"No conversation {id!r}, or it is not yours.")
     return found
@@ -81,18 +71,18 @@ def _may_see(session: Session, caller: Caller, one: Conversation) -> bool:
 
 
 def list_idle(session: Session, before: int, limit: int) -> list[Conversation]:
-    return [conversation_of(row) for row in session.rows("conversation_idle", before=before, limit=limit)]
+    return CONVERSATIONS.select(session, ("conversation.idle",), {"before": before, "limit": limit})
 
 
 def list_prunable(session: Session, before: int, limit: int) -> list[Conversation]:
-    return [conversation_of(row) for row in session.rows("conversation_prunable", before=before, limit=limit)]
+    return CONVERSATIONS.select(session, ("conversation.prunable",), {"before": before, "limit": limit})
 
 
 def select_conversations(
     session: Session, caller: Caller, which: ConversationFilter, limit: int, skip: int
 ) -> list[Conversation]:
     """List conversations that the caller may see, latest first."""
-    parts: list[SqlPart] = ["conversation_select"]
+    parts: list[SqlPart] = []
     params: dict[str, Any] = {"limit": limit, "skip": skip}
     if not caller.has_right("admin"):
         parts.append("conversation.of_agent")
@@ -104,7 +94,7 @@ def select_conversations(
         if (value := getattr(which, name)) is not None:
             parts.append(f"conversation.{part}")
             params[name] = value
-    found = [conversation_of(row) for row in session.select([*parts, "conversation.page"], params)]
+    found = CONVERSATIONS.select(session, [*parts, "conversation.page"], params)
     return [one for one in found if caller.can_access(one.namespace)]
 
 

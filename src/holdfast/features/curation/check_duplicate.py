@@ -3,15 +3,15 @@
 from typing import NamedTuple
 
 from holdfast.features.memories import read_memories as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.read_memories import EVERYTHING, Filter
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, normalize_filter
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import content_hash, load_memory
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.words import letter_similarity, query_words
+from holdfast.kernel.text.similarity import letter_similarity
+from holdfast.kernel.text.words import query_words
 
 MAX_CANDIDATES = 50
 
@@ -31,19 +31,11 @@ def find_nearest(
     if same:
         return Nearest(min(same, key=lambda memory: memory.id), 1.0), len(same)
     text = f"{title}\n{content}"
-    read = find_candidates(ctx, session, title, content, which.namespace)
+    words, now = search_index.plan_query(session, query_words(text)), ctx.now()
+    hits = search_index.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES)
+    read = memories.by_ids(session, ctx.caller, [hit.id for hit in hits], now).values()
     found = [Nearest(one, letter_similarity(text, f"{one.title}\n{one.content}")) for one in read]
     return max(found, key=lambda one: (one.similarity, one.memory.id), default=None), len(found)
-
-
-def find_candidates(
-    ctx: Context, session: Session, title: str, content: str, namespace: str | None = None
-) -> list[Memory]:
-    """List the visible memories that share the most distinctive words with a text."""
-    which, now = normalize_filter(Filter(namespace=namespace)), ctx.now()
-    words = search_index.plan_query(session, query_words(f"{title}\n{content}"))
-    hits = search_index.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES)
-    return list(memories.by_ids(session, ctx.caller, [hit.id for hit in hits], now).values())
 
 
 def _find_identical(ctx: Context, session: Session, hash: str, namespace: str | None) -> list[Memory]:

@@ -25,8 +25,7 @@ from holdfast.kernel.records.link import Relation
 from holdfast.kernel.records.memory import Citation, Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.index_terms import find_matches, memory_hashes
-from holdfast.kernel.text.cluster import jaccard
-from holdfast.kernel.text.similarity import Similarity, compare_titled
+from holdfast.kernel.text.similarity import Similarity, compare_titled, jaccard
 from holdfast.kernel.text.words import query_words, split_words
 
 MERGEABLE_KINDS = (
@@ -205,7 +204,7 @@ def mark_not_duplicates(ctx: Context, write: Transaction, run: str, one: Memory,
         proposed_at=write.now,
         status="dismissed",
     )
-    curation.add_proposal(write.session, offer)
+    curation.PROPOSALS.add_missing(write.session, offer)
 
 
 def merge_memories(ctx: Context, write: Transaction, sources: list[Memory]) -> Memory:

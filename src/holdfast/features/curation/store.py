@@ -1,7 +1,10 @@
 """Storage of curator runs, steps, marks, cursors and proposals; local to this store."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.read_memories import EVERYTHING, TEXT_UPPER_BOUND, Filter
@@ -9,6 +12,7 @@ from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import derive_id
 
@@ -20,26 +24,27 @@ NEWEST = (1 << 62, TEXT_UPPER_BOUND)
 PAGE = 100
 
 
-class Run(NamedTuple):
+class Run(Struct, frozen=True, kw_only=True):
     id: str
     agent: str
     began_at: int
-    ended_at: int | None
-    status: str
-    report: str
+    ended_at: int | None = None
+    status: str = "running"
+    report: str = "{}"
     """Counts, as JSON."""
 
 
-class Step(NamedTuple):
+class Step(Struct, frozen=True, kw_only=True):
     """One transaction of a run."""
 
+    run: str
     seq: int
     """Sequence number of its first change in the journal."""
     step: str
     memory: str
 
 
-class Proposal(NamedTuple):
+class Proposal(Struct, frozen=True, kw_only=True):
     """A proposed change and the decision about it."""
 
     id: str
@@ -51,9 +56,33 @@ class Proposal(NamedTuple):
     """As JSON."""
     agent: str
     proposed_at: int
-    status: Status
+    status: Status = "open"
     decided_by: str | None = None
     decided_at: int | None = None
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """Under which hash a memory was checked last, by a step."""
+
+    step: str
+    memory: str
+    hash: str
+    done_at: int
+
+
+class Cursor(Struct, frozen=True, kw_only=True):
+    """Where the next run continues."""
+
+    id: str
+    place: str
+    moved_at: int
+
+
+RUNS = LocalTable(Run, "curate_run")
+STEPS = LocalTable(Step, "curate_step", ("run", "seq"), parent=(RUNS, "run"))
+PROPOSALS = LocalTable(Proposal, "curate_proposal", memories=("memory", "other"))
+CHECKS = LocalTable(Check, "curate_mark", ("step", "memory"), memories=("memory",))
+CURSORS = LocalTable(Cursor, "curate_cursor")
 
 
 def count_tags(session: Session, caller: Caller, namespace: str, now: int) -> dict[str, int]:
@@ -89,56 +118,47 @@ def find_referrers(session: Session, wanted: Sequence[str], now: int) -> dict[st
 
 def get_cursor(session: Session, id: str) -> str:
     """Return the id to continue after; empty at the start."""
-    row = session.row("curate_cursor_get", id=id)
-    return str(row[0]) if row else ""
-
-
-def set_cursor(session: Session, id: str, place: str, now: int) -> None:
-    session.do("curate_cursor_put", id=id, place=place, moved_at=now)
+    cursor = CURSORS.get(session, id)
+    return cursor.place if cursor else ""
 
 
 def get_marks(session: Session, step: str, ids: Sequence[str]) -> dict[str, str]:
     """Return the hashes under which memories were checked before."""
-    return {row[0]: row[1] for row in session.rows("curate_mark_list", step=step, ids=list(ids))} if ids else {}
+    found = CHECKS.select(session, ("curate_mark.of_step",), {"step": step, "ids": list(ids)}) if ids else []
+    return {one.memory: one.hash for one in found}
 
 
 def set_marks(session: Session, step: str, hashes: Iterable[tuple[str, str]], now: int) -> None:
-    rows = ({"step": step, "memory": id, "hash": hash, "done_at": now} for id, hash in hashes)
-    session.many("curate_mark_put", rows)
+    CHECKS.put_many(session, (Check(step=step, memory=id, hash=hash, done_at=now) for id, hash in hashes))
 
 
 def begin_run(session: Session, id: str, agent: str, now: int) -> None:
-    session.do("curate_run_add", id=id, agent=agent, began_at=now)
+    RUNS.add(session, Run(id=id, agent=agent, began_at=now))
     session.do("curate_run_abandon", id=id)
 
 
-def finish_run(session: Session, id: str, status: str, report: str, now: int) -> None:
-    session.do("curate_run_end", id=id, status=status, report=report, ended_at=now)
-
-
-def set_run_status(session: Session, id: str, status: str) -> None:
-    session.do("curate_run_status", id=id, status=status)
-
-
-def delete_step(session: Session, run: str, seq: int) -> None:
-    """Delete a step that was rolled back."""
-    session.do("curate_step_delete", run=run, seq=seq)
+def change_run(session: Session, id: str, **changes: Any) -> None:
+    run = RUNS.get(session, id)
+    if run is not None:
+        RUNS.put(session, replace(run, **changes))
 
 
 def get_run(session: Session, caller: Caller, id: str) -> Run:
     """Return a run of the caller; admins may read any run."""
-    row = session.row("curate_run_get", id=id)
-    if row is None or not _can_see_run(Run(*row), caller):
+    run = RUNS.get(session, id)
+    if run is None or not _can_see_run(run, caller):
         raise NotFound(f"Curator run {id!r} does not exist.", id=id)
-    return Run(*row)
+    return run
 
 
 def list_runs(session: Session, caller: Caller, *, limit: int) -> list[Run]:
     """List runs, newest first."""
     found, before = list[Run](), TEXT_UPPER_BOUND
-    while len(found) < limit and (rows := session.rows("curate_run_page", before=before, limit=PAGE)):
-        found += [one for one in (Run(*row) for row in rows) if _can_see_run(one, caller)]
-        before = rows[-1][0]
+    while len(found) < limit and (
+        page := RUNS.select(session, ("curate_run.page",), {"before": before, "limit": PAGE})
+    ):
+        found += [one for one in page if _can_see_run(one, caller)]
+        before = page[-1].id
     return found[:limit]
 
 
@@ -146,13 +166,9 @@ def _can_see_run(run: Run, caller: Caller) -> bool:
     return run.agent == caller.agent or (caller.has_right("admin") and "*" in caller.namespaces)
 
 
-def add_step(session: Session, run: str, seq: int, name: str, memory: str) -> None:
-    session.do("curate_step_add", run=run, seq=seq, step=name, memory=memory)
-
-
 def list_steps(session: Session, run: str) -> list[Step]:
-    """List the steps of a run, last first."""
-    return [Step(*row) for row in session.rows("curate_step_list", run=run)]
+    """List the steps of a run, last first: later steps may depend on earlier ones."""
+    return STEPS.get_many(session, [run], "run")[::-1]
 
 
 def derive_proposal_id(step: str, key: str) -> str:
@@ -160,16 +176,9 @@ def derive_proposal_id(step: str, key: str) -> str:
     return derive_id("proposal", step, key)
 
 
-def add_proposal(session: Session, proposal: Proposal) -> bool:
-    """Add a proposal. False if it exists already, whatever was decided."""
-    values = proposal._asdict()
-    row = session.row("curate_proposal_add", **{name: values[name] for name in Proposal._fields[:9]})
-    return row is not None
-
-
 def get_proposal_statuses(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """Return the status of those proposals that exist."""
-    return dict(session.rows("curate_proposal_statuses", ids=list(ids))) if ids else {}
+    return {one.id: one.status for one in PROPOSALS.get_many(session, ids)}
 
 
 def list_not_duplicates(session: Session, wanted: Sequence[str]) -> list[str]:
@@ -179,21 +188,22 @@ def list_not_duplicates(session: Session, wanted: Sequence[str]) -> list[str]:
 
 def get_proposal(session: Session, caller: Caller, id: str, now: int) -> Proposal:
     """Return a proposal. Raises unless the caller may see its memories."""
-    row = session.row("curate_proposal_get", id=id)
-    if row is None or not _filter_visible(session, caller, [Proposal(*row)], now):
+    proposal = PROPOSALS.get(session, id)
+    if proposal is None or not _filter_visible(session, caller, [proposal], now):
         raise NotFound(f"Proposal {id!r} does not exist.", id=id)
-    return Proposal(*row)
+    return proposal
 
 
 def list_proposals(session: Session, caller: Caller, status: Status, now: int, *, limit: int) -> list[Proposal]:
     """List proposals about memories that the caller may see, newest first."""
     found, (at, before) = list[Proposal](), NEWEST
     while len(found) < limit:
-        rows = session.rows("curate_proposal_page", status=status, at=at, before=before, limit=PAGE)
-        found += _filter_visible(session, caller, [Proposal(*row) for row in rows], now)
-        if len(rows) < PAGE:
+        params = {"status": status, "at": at, "before": before, "limit": PAGE}
+        page = PROPOSALS.select(session, ("curate_proposal.page",), params)
+        found += _filter_visible(session, caller, page, now)
+        if len(page) < PAGE:
             break
-        at, before = rows[-1][7], rows[-1][0]
+        at, before = page[-1].proposed_at, page[-1].id
     return found[:limit]
 
 
@@ -205,15 +215,15 @@ def _filter_visible(session: Session, caller: Caller, proposals: Sequence[Propos
 
 def decide_proposal(session: Session, id: str, status: Status, agent: str, now: int) -> bool:
     """Record a decision. False if the proposal was not open."""
-    return session.row("curate_proposal_decide", id=id, status=status, decided_by=agent, decided_at=now) is not None
+    proposal = PROPOSALS.get(session, id)
+    if proposal is None or proposal.status != "open":
+        return False
+    PROPOSALS.put(session, replace(proposal, status=status, decided_by=agent, decided_at=now))
+    return True
 
 
 def withdraw_proposals(session: Session, run: str, agent: str, now: int) -> int:
     """Withdraw the open proposals of a run; return their number."""
-    return len(session.rows("curate_proposal_withdraw", run=run, decided_by=agent, decided_at=now))
-
-
-def purge_memories(session: Session, ids: Sequence[str]) -> None:
-    """Erase marks and proposals of purged memories."""
-    session.do("curate_mark_purge", ids=list(ids))
-    session.do("curate_proposal_purge", ids=list(ids))
+    found = PROPOSALS.select(session, ("curate_proposal.open_of_run",), {"run": run})
+    PROPOSALS.put_many(session, (replace(one, status="withdrawn", decided_by=agent, decided_at=now) for one in found))
+    return len(found)

@@ -11,7 +11,7 @@ from holdfast.features.importers.links import add_links, count_new_links
 from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Problem, Record, Turn
 from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
 from holdfast.features.importers.report import Outcome, Report
-from holdfast.features.importers.store import ImportRecord
+from holdfast.features.importers.store import IMPORT_RECORDS, ImportRecord
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
@@ -145,7 +145,7 @@ class RecordWriter:
             records: list[ImportRecord] = []
             for one in fresh:
                 self._write_one(write, one, known.get(one.key), records)
-            store.put_records(write.session, records)
+            IMPORT_RECORDS.put_many(write.session, records)
 
     def _write_one(
         self, write: Transaction | None, planned: PlannedMemory, known: ImportRecord | None, records: list[ImportRecord]
@@ -175,9 +175,7 @@ class RecordWriter:
             if planned.utterance_digest is None:
                 self._dry_run_keys.add(planned.key)
             return "stored"
-        records.append(
-            ImportRecord(planned.key, twin, self._options.route, planned.utterance_digest, planned.digest, "")
-        )
+        records.append(self._build_record(planned, twin, ""))
         return "joined"
 
     def _dry_run_update(self, session: Session, planned: PlannedMemory, known: ImportRecord) -> Outcome:
@@ -233,7 +231,7 @@ class RecordWriter:
         if planned.utterance_digest is None or self._form not in CAPTURED_FORMATS:
             return None
         candidates = [
-            *store.find_same_utterance(session, planned.utterance_digest),
+            *IMPORT_RECORDS.get_many(session, [planned.utterance_digest], "utterance_digest"),
             *(note for note in records if note.utterance_digest == planned.utterance_digest),
         ]
         paired_ids = {note.memory for note in candidates if note.route == self._options.route}
@@ -243,9 +241,7 @@ class RecordWriter:
         """Pair a turn with its twin. The transcript has the better position."""
         memory = write.get(MEMORY, twin)
         if memory is None or memory.state != "live":
-            records.append(
-                ImportRecord(planned.key, twin, self._options.route, planned.utterance_digest, planned.digest, "")
-            )
+            records.append(self._build_record(planned, twin, ""))
             self.report.first_memory = self.report.first_memory or twin
             return "left"
         place = planned.draft.place if self._options.route == "mine" else memory.place
@@ -288,7 +284,7 @@ class RecordWriter:
         """Update a changed record. A memory archived or edited here is not changed."""
         there = write.get(MEMORY, known.memory)
         if there is None or not _is_untouched(there, known):
-            records.append(known._replace(digest=planned.digest, utterance_digest=planned.utterance_digest))
+            records.append(replace(known, digest=planned.digest, utterance_digest=planned.utterance_digest))
             return "left"
         if self._is_newer_here(write.session, planned, there):
             return "unchanged"
@@ -324,19 +320,22 @@ class RecordWriter:
             if memory is not None and memory.state == "live":
                 require_write_access(self._ctx, write, memory)
                 archive_memory(write, memory, SHORTENED_REASON, "archive")
-                records.append(extra._replace(digest=""))
+                records.append(replace(extra, digest=""))
             base, _, number = key.rpartition(".")
             key = f"{base}.{int(number) + 1}"
 
     def _make_record(self, planned: PlannedMemory, memory: Memory) -> ImportRecord:
         self.report.first_memory = self.report.first_memory or memory.id
+        return self._build_record(planned, memory.id, _memory_text_digest(memory))
+
+    def _build_record(self, planned: PlannedMemory, memory: str, text_digest: str) -> ImportRecord:
         return ImportRecord(
-            planned.key,
-            memory.id,
-            self._options.route,
-            planned.utterance_digest,
-            planned.digest,
-            _memory_text_digest(memory),
+            key=planned.key,
+            memory=memory,
+            route=self._options.route,
+            utterance_digest=planned.utterance_digest,
+            digest=planned.digest,
+            text_digest=text_digest,
         )
 
 

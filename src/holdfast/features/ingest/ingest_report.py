@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.ingest import ask_model, helpers
 from holdfast.features.ingest.pipeline import (
     CandidateStage,
@@ -86,7 +88,7 @@ def _as_duplicate(one: Outcome, gone: Container[str]) -> Outcome:
     """Report a stored segment as a duplicate, because its document was ingested again."""
     if one.decision not in ask_model.STORED_DECISIONS:
         return one
-    return one._replace(decision="duplicate", reason=REASON_GONE if one.memory in gone else REASON_KNOWN)
+    return replace(one, decision="duplicate", reason=REASON_GONE if one.memory in gone else REASON_KNOWN)
 
 
 def build_stage_reports(

@@ -41,7 +41,7 @@ def report_unchanged(ctx: Context, source: Source, pipeline: Pipeline, id: str, 
 
 def find_latest_record(ctx: Context, session: Session, source: Source, id: str) -> IngestRecord | None:
     """Find the record of a document, unless its source changed since."""
-    record = ingests.get_record(session, id)
+    record = ingests.INGESTS.get(session, id)
     last = ingests.list_previous(session, source.uri, source.namespace, ctx.caller.agent, limit=1)
     return record if record and last[0].content_hash == record.content_hash else None
 

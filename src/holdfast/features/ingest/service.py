@@ -173,7 +173,7 @@ class _DocumentIngest:
                 if dry_run:
                     raise DryRunRollback
         except DryRunRollback:
-            found = (one._replace(memory=None) if one.memory in self._created else one for one in outcomes)
+            found = (replace(one, memory=None) if one.memory in self._created else one for one in outcomes)
             outcomes = CompressedList(Outcome, found)
         except _AlreadyIngested:
             report = report_unchanged(self._ctx, self._source, self._pipeline, self._id, dry_run)

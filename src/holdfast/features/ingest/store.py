@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Caller
+from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 
 
-class IngestRecord(NamedTuple):
+class IngestRecord(Struct, frozen=True):
     """An ingested document."""
 
     id: str
@@ -27,7 +29,7 @@ class IngestRecord(NamedTuple):
     ingested_at: int
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True, array_like=True):
     """The decision about a segment."""
 
     place: int
@@ -46,6 +48,11 @@ class Outcome(NamedTuple):
     reason: str
     method: str
     model: str | None
+    ingest: str = ""
+
+
+INGESTS = LocalTable(IngestRecord, "ingest", plural="ingests")
+SEGMENTS = LocalTable(Outcome, "ingest_segment", ("ingest", "place"), plural="segments", parent=(INGESTS, "ingest"))
 
 
 class MemoryStatus(NamedTuple):
@@ -55,31 +62,22 @@ class MemoryStatus(NamedTuple):
     is_live: bool
 
 
-def get_record(session: Session, id: str) -> IngestRecord | None:
-    row = session.row("ingest_get", id=id)
-    return _parse_record(row) if row else None
-
-
 def list_previous(session: Session, source_uri: str, namespace: str, agent: str, *, limit: int) -> list[IngestRecord]:
     """List an agent's ingests of a source, newest first."""
-    rows = session.rows("ingest_previous", source_uri=source_uri, namespace=namespace, agent=agent, limit=limit)
-    return [_parse_record(row) for row in rows]
-
-
-def _parse_record(row: Sequence[Any]) -> IngestRecord:
-    return IngestRecord._make((*row[:8], msgspec.json.decode(row[8]), row[9]))
+    params = {"source_uri": source_uri, "namespace": namespace, "agent": agent, "limit": limit}
+    return INGESTS.select(session, ("ingest.previous",), params)
 
 
 def list_outcomes(session: Session, id: str) -> list[Outcome]:
-    return [Outcome(*row) for row in session.rows("ingest_segment_list", ingest=id)]
+    """List the decisions about a document's segments, in order."""
+    return SEGMENTS.get_many(session, [id], "ingest")
 
 
 def put_record(session: Session, record: IngestRecord, outcomes: Iterable[Outcome]) -> None:
     """Store a document and its segments, replacing an earlier record with the same id."""
-    session.do("ingest_segment_delete", ingest=record.id)
-    session.do("ingest_delete", id=record.id)
-    session.do("ingest_put", **{**record._asdict(), "stages": msgspec.json.encode(record.stages).decode()})
-    session.many("ingest_segment_put", ({"ingest": record.id, **one._asdict()} for one in outcomes))
+    INGESTS.delete(session, record.id)
+    INGESTS.add(session, record)
+    SEGMENTS.put_many(session, (replace(one, ingest=record.id) for one in outcomes))
 
 
 def get_statuses(session: Session, caller: Caller, ids: Sequence[str], now: int) -> dict[str, MemoryStatus]:

@@ -1,24 +1,19 @@
--- name: outcome_add
-insert into outcome (id, at, principal, agent, namespace, domain, score, what, source, lesson)
-values (:id, :at, :principal, :agent, :namespace, :domain, :score, :what, :source, :lesson)
--- name: outcome_select
-select o.id, o.at, o.principal, o.agent, o.namespace, o.domain, o.score, o.what, o.source, o.lesson from outcome o where true
 -- name: outcome.of_agent
- and (o.agent = :agent or o.principal = any(:mine))
+ and (t.agent = :agent or t.principal = any(:mine))
 -- name: outcome.of_principal
- and o.principal = any(:principals)
+ and t.principal = any(:principals)
 -- name: outcome.in
- and o.namespace = :namespace
+ and t.namespace = :namespace
 -- name: outcome.domain
- and o.domain = :domain
+ and t.domain = :domain
 -- name: outcome.since
- and o.at >= :since
+ and t.at >= :since
 -- name: outcome.current
- and o.archived_at is null
+ and t.archived_at is null
 -- name: outcome.without_lesson
- and o.lesson is null
+ and t.lesson is null
 -- name: outcome.page
- order by o.at desc, o.id desc limit :limit
+ order by t.at desc, t.id desc limit :limit
 -- name: outcome_archive
 update outcome set archived_at = :now where id in (
   select o.id from (select c.id, row_number() over (partition by c.principal order by c.at desc, c.id desc) as nth

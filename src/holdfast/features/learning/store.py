@@ -1,25 +1,40 @@
 """Storage of outcomes: local to this store, not replicated."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Struct
 
 from holdfast.features.learning.lesson_rules import Score
 from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
+from holdfast.kernel.storage.columns import Agent, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
+from holdfast.kernel.storage.local_table import Export, LocalTable, Owner
 from holdfast.kernel.storage.port import Session, SqlPart
 
 
-class Outcome(NamedTuple):
-    id: str
-    at: int
-    principal: str
-    agent: str
+class Outcome(Struct, frozen=True, kw_only=True):
+    id: Text
+    at: Timestamp
+    principal: ShortText
+    agent: Agent
     namespace: str
-    domain: str
+    domain: ShortText
     score: Score
-    what: str
-    source: str
-    lesson: str | None
+    what: LongText
+    source: OptionalShortText = ""
+    lesson: Annotated[Text, Mark.MEMORY] | None = None
+    archived_at: Timestamp | None = None
+
+
+OUTCOMES = LocalTable(
+    Outcome,
+    "outcome",
+    plural="outcomes",
+    owner=Owner("at"),
+    updates=("lesson", "archived_at"),
+    export=Export("outcomes", latest=lambda one: (one.archived_at or 0, one.lesson is not None)),
+)
 
 
 class OutcomeFilter(NamedTuple):
@@ -34,13 +49,9 @@ class OutcomeFilter(NamedTuple):
     """Include archived outcomes."""
 
 
-def add_outcome(session: Session, outcome: Outcome) -> None:
-    session.do("outcome_add", **outcome._asdict())
-
-
 def list_outcomes(session: Session, caller: Caller, which: OutcomeFilter, limit: int) -> list[Outcome]:
     """List outcomes, newest first. Agents see those they recorded and those about them; admins see all."""
-    parts: list[SqlPart] = ["outcome_select"]
+    parts: list[SqlPart] = []
     params: dict[str, Any] = {"limit": limit}
     if not caller.has_right("admin"):
         parts.append("outcome.of_agent")
@@ -56,7 +67,7 @@ def list_outcomes(session: Session, caller: Caller, which: OutcomeFilter, limit:
         parts.append("outcome.current")
     if which.unlearned:
         parts.append("outcome.without_lesson")
-    found = [Outcome(*row) for row in session.select([*parts, "outcome.page"], params)]
+    found = OUTCOMES.select(session, [*parts, "outcome.page"], params)
     return [outcome for outcome in found if caller.can_access(outcome.namespace)]
 
 

@@ -5,16 +5,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.llm.answer_cache import clear_answers
 from holdfast.features.memories import read_memories as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.read_memories import Filter, require_write_access
+from holdfast.features.memories.read_memories import Filter, normalize_filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.memories.update_memory import check_version
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
@@ -185,8 +184,7 @@ def purge(ctx: Context, ids: list[str] | None, older_than_days: int | None) -> B
         for memory in purged:
             purge_memory(write, memory)
         if purged:
-            clear_answers(write.session)
-            write.session.purge_index()
+            clear_derived_text(write.session)
     return BulkResult([memory.id for memory in purged], skipped)
 
 

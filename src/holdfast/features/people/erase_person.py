@@ -23,22 +23,10 @@ from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import MEMORY, Kind, load_memory, tombstone_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.local_table import list_tables
 from holdfast.kernel.storage.port import Session
 
 PAGE = 5000
-ERASE_STATEMENTS = {
-    "task_runs": "forget_task_runs",
-    "tasks": "forget_tasks",
-    "phases": "forget_phases",
-    "runs": "forget_runs",
-    "usage": "forget_usage",
-    "budgets": "forget_budgets",
-    "sessions": "forget_sessions",
-    "outcomes": "forget_outcomes",
-    "conversations": "forget_conversations",
-    "onboarding": "forget_onboarding",
-}
-"""Erase statements for other records than memories, in deletion order."""
 COUNT_KEYS = {"memory": "memories", "interaction": "interactions", "principal": "names"}
 """Names of the record kinds in erasure counts."""
 
@@ -53,8 +41,10 @@ def erase_all(
     title_groups.regroup(write, (), {title_groups.title_key(memory) for memory in found})
     interactions = _erase_interactions(write, names, order)
     rows = {
-        what: len(write.session.rows(statement, names=list(names), upto=order.ordered_at))
-        for what, statement in ERASE_STATEMENTS.items()
+        name: count
+        for table in list_tables()
+        if table.owner is not None
+        for name, count in table.erase_person(write.session, names, order.ordered_at).items()
     }
     principals = _erase_names(write, names, order)
     erased = ((MEMORY, found), (INTERACTION, interactions), (PRINCIPAL, principals))
@@ -106,6 +96,7 @@ def names_for_digests(session: Session, ids: Collection[str], erased: Iterable[P
     names = {
         *places,
         *(row[0] for row in session.rows("names_with_records")),
+        *(name for table in list_tables() for name in table.list_owners(session)),
         *(name for _, name in _iterate_tagged(session)),
     }
     names.update(name for one in erased for name in list_people_of(one))

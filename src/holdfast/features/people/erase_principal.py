@@ -7,19 +7,50 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.llm.answer_cache import clear_answers
 from holdfast.features.people.erase_person import erase_all
 from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.principal import principal_id, validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, NotFound
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.storage.columns import Agent, Count, RowId, Timestamp
+from holdfast.kernel.storage.local_table import Export, LocalTable
+from holdfast.kernel.storage.port import Session
 
 FAR_FUTURE = (1 << 62) - 1
+
+
+class ErasedPerson(Struct, frozen=True, kw_only=True):
+    """An erasure that was done here, under one name of the person."""
+
+    id: RowId
+    """A digest of the name, never the name."""
+    at: Timestamp
+    agent: Agent
+    counts: dict[str, Count]
+    ordered_at: Timestamp | None = None
+
+
+ERASED_PEOPLE = LocalTable(
+    ErasedPerson,
+    "erased_person",
+    export=Export(
+        "forgotten",
+        latest=lambda one: one.at,
+        validate=lambda one: one if one.ordered_at is not None else replace(one, ordered_at=one.at),
+    ),
+)
+
+
+def get_order_time(session: Session, id: str) -> int | None:
+    """Return the time up to which a name was erased here, or None."""
+    erased = ERASED_PEOPLE.get(session, id)
+    return None if erased is None else erased.ordered_at or 0
 
 
 class ErasureResult(NamedTuple):
@@ -55,10 +86,10 @@ def show_erasure(ctx: Context, name: str) -> ErasureResult:
     """Return the record of an erasure, given the name."""
     id = principal_id(validate_name(name, "name"))
     with ctx.reading() as session:
-        row = session.row("erased_person_get", id=id)
-    if row is None:
+        erased = ERASED_PEOPLE.get(session, id)
+    if erased is None:
         raise NotFound(f"No erasure of {name!r} is recorded here.")
-    return ErasureResult([id], row[0], row[1], msgspec.json.decode(row[2], type=dict[str, int]))
+    return ErasureResult([id], erased.at, erased.agent, erased.counts)
 
 
 def _next_order_time(write: Transaction, ids: list[str]) -> int:
@@ -84,16 +115,12 @@ def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, coun
     Later finds under the same order are added; a later order that finds nothing changes no counts.
     """
     for id in ids:
-        row, upto = write.session.row("erased_person_get", id=id), order.ordered_at
-        unchanged = row is not None and (row[3] >= upto or not any(counts.values()))
-        at, agent, had, before = row if row and unchanged else (write.now, order.agent, "{}", 0)
-        total = Counter(msgspec.json.decode(had, type=dict[str, int]))
+        before, upto = ERASED_PEOPLE.get(write.session, id), order.ordered_at
+        if before is None or ((before.ordered_at or 0) < upto and any(counts.values())):
+            before = ErasedPerson(id=id, at=write.now, agent=order.agent, counts={})
+        total = Counter(before.counts)
         total.update(counts)
-        columns = {"counts": msgspec.json.encode(total).decode(), "ordered_at": max(upto, before)}
-        write.session.do("erased_person_put", id=id, at=at, agent=agent, **columns)
-    clear_derived_text(write)
-
-
-def clear_derived_text(write: Transaction) -> None:
-    clear_answers(write.session)
-    write.session.purge_index()
+        ERASED_PEOPLE.put(
+            write.session, replace(before, counts=dict(total), ordered_at=max(upto, before.ordered_at or 0))
+        )
+    clear_derived_text(write.session)

@@ -20,13 +20,14 @@ from holdfast.features.people.erase_person import (
     names_for_digests,
     was_written_before,
 )
-from holdfast.features.people.erase_principal import clear_derived_text, record_erasure, record_order
+from holdfast.features.people.erase_principal import ERASED_PEOPLE, get_order_time, record_erasure, record_order
 from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE
 from holdfast.features.people.personal_records import PersonalRecords, list_people_of
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, tombstone_of
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import Memory
@@ -51,12 +52,12 @@ def apply_remote_erasures(write: Transaction, received: PersonalRecords) -> None
             _apply_order(write, order, (*known_names[order.id], *names_by_id.get(order.id, ())), received)
     _reject_older(write, received)
     if any(erased_again):
-        clear_derived_text(write)
+        clear_derived_text(write.session)
 
 
 def _is_due(write: Transaction, order: ErasureOrder) -> bool:
-    row = write.session.row("erased_person_get", id=order.id)
-    return row is None or row[3] < order.ordered_at
+    erased_to = get_order_time(write.session, order.id)
+    return erased_to is None or erased_to < order.ordered_at
 
 
 def _apply_order(
@@ -109,8 +110,8 @@ def _reject_older(write: Transaction, received: PersonalRecords) -> None:
     """Erase incoming data that is older than an order applied here before."""
     by_person = received.by_person()
     ids = {principal_id(name): name for name in by_person}
-    for (id,) in write.session.rows("erased_person_some", ids=sorted(ids)) if ids else []:
-        _reject_older_of(write, id, by_person[ids[id]], received)
+    for erased in ERASED_PEOPLE.get_many(write.session, sorted(ids)):
+        _reject_older_of(write, erased.id, by_person[ids[erased.id]], received)
 
 
 def _reject_older_of(
@@ -131,8 +132,9 @@ def _reject_older_of(
 
 def _local_order(write: Transaction, id: str) -> ErasureOrder:
     """Rebuild an order from the local erasure table, for stores restored from a file."""
-    at, agent, _, ordered_at = write.session.row("erased_person_get", id=id) or (0, "", "", 0)
-    return ErasureOrder(id, ordered_at, agent, {}, at, at, write.origin, 1)
+    erased = ERASED_PEOPLE.get(write.session, id)
+    assert erased is not None, "its erasure was found above"
+    return ErasureOrder(id, erased.ordered_at or 0, erased.agent, {}, erased.at, erased.at, write.origin, 1)
 
 
 def _erase_again(write: Transaction, kind: Kind[Any], id: str, returned: Mapping[str, int]) -> bool:

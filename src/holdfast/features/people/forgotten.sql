@@ -1,42 +1,10 @@
--- name: erased_person_put
-insert into erased_person (id, at, agent, counts, ordered_at) values (:id, :at, :agent, :counts, :ordered_at)
-on conflict (id) do update set at = excluded.at, agent = excluded.agent, counts = excluded.counts,
-  ordered_at = excluded.ordered_at
--- name: erased_person_get
-select at, agent, counts, ordered_at from erased_person where id = :id
 -- name: erased_person_any
 select 1 from erased_person limit 1
--- name: erased_person_some
-select id from erased_person where id = any(:ids)
--- name: forget_task_runs
-delete from task_run
-where task in (select t.id from task t where t.principal = any(:names) and t.created_at <= :upto) returning id
--- name: forget_tasks
-delete from task where principal = any(:names) and created_at <= :upto returning id
--- name: forget_phases
-delete from run_phase
-where run in (select r.id from run r where r.principal = any(:names) and r.created_at <= :upto) returning run
--- name: forget_runs
-delete from run where principal = any(:names) and created_at <= :upto returning id
--- name: forget_usage
-delete from usage where principal = any(:names) and at <= :upto returning id
--- name: forget_budgets
-delete from budget where principal = any(:names) and set_at <= :upto returning id
--- name: forget_sessions
-delete from provider_session where principal = any(:names) and created_at <= :upto returning channel
--- name: forget_outcomes
-delete from outcome where principal = any(:names) and at <= :upto returning id
--- name: forget_conversations
-delete from conversation where principal = any(:names) and started_at <= :upto returning id
--- name: forget_onboarding
-delete from onboarding where principal = any(:names) and at <= :upto returning step
 -- name: conversations_of
 select c.id, c.summary from conversation c where c.principal = any(:names) and c.started_at <= :upto
 -- name: names_with_records
--- Names of everyone with records other than memories.
-select principal from task union select principal from run union select principal from usage
-union select principal from budget union select principal from provider_session union select principal from outcome
-union select principal from conversation union select principal from onboarding union select principal from interaction
+-- Names of everyone with records other than memories; local tables come from their declarations.
+select principal from interaction
 union select name from principal where state = 'live'
 union select stands_for from principal where state = 'live' and stands_for is not null
 -- name: namespaces_with_memories

@@ -58,8 +58,3 @@ select i.status, count(*) from interaction i where true
 select at from job_watermark where name = :name
 -- name: job_watermark_put
 insert into job_watermark (name, at) values (:name, :at) on conflict (name) do update set at = excluded.at
--- name: onboarding_last
-select max(o.step) from onboarding o where o.principal = any(:names)
--- name: onboarding_add
-insert into onboarding (principal, step, at, agent) values (:principal, :step, :at, :agent)
-on conflict (principal, step) do nothing

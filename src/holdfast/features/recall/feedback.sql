@@ -30,13 +30,7 @@ update recall_log set hits = :hits, question = null where id = :id
 -- name: memory_purged_ids
 -- The purged ones among some memories.
 select id from memory where id = any(:ids) and state = 'deleted' and reason = 'purged'
--- name: recall_feedback_put
-insert into recall_feedback (recall, memory, agent, verdict, given_at)
-values (:recall, :memory, :agent, :verdict, :given_at)
-on conflict (recall, memory, agent) do update set verdict = excluded.verdict, given_at = excluded.given_at
--- name: recall_feedback_of
-select recall, memory, agent, verdict from recall_feedback where recall = any(:ids) order by given_at, agent, memory
+-- name: recall_feedback.of
+ and t.recall = any(:ids) order by t.given_at, t.agent, t.memory
 -- name: recall_feedback_counts
 select memory, verdict, count(*) from recall_feedback where memory = any(:ids) group by memory, verdict
--- name: recall_feedback_delete
-delete from recall_feedback where memory = any(:ids)

@@ -3,11 +3,13 @@
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.features.recall.ranking import RankedMemory
+from holdfast.kernel.storage.columns import Agent, Mark, RowId, Text, Timestamp
+from holdfast.kernel.storage.local_table import Export, LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import content_scan
 from holdfast.kernel.timestamps import DAY
@@ -56,11 +58,21 @@ class RecallRecord(NamedTuple):
     hits: list[HitRecord]
 
 
-class HitVerdict(NamedTuple):
-    recall: str
-    memory: str
-    agent: str
+class HitVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    recall: Text
+    memory: Annotated[RowId, Mark.MEMORY]
+    agent: Agent
     verdict: Verdict
+    given_at: Timestamp
+
+
+VERDICTS = LocalTable(
+    HitVerdict,
+    "recall_feedback",
+    ("recall", "memory", "agent"),
+    memories=("memory",),
+    export=Export("feedback", latest=lambda one: one.given_at),
+)
 
 
 def add_recalls(session: Session, many: Sequence[RecallRecord]) -> None:
@@ -117,27 +129,13 @@ def prune_recalls(session: Session, before: int) -> None:
         session.do("recall_log_delete_excess", excess=count - MAX_RECALLS + PRUNE_BATCH)
 
 
-def put_verdicts(session: Session, many: Iterable[HitVerdict], now: int) -> None:
-    """Store verdicts; they replace earlier ones of the same agent on the same hits."""
-    session.many("recall_feedback_put", ({**one._asdict(), "given_at": now} for one in many))
-
-
 def list_verdicts(session: Session, recalls: Iterable[str]) -> list[HitVerdict]:
     """List all verdicts on the hits of some recalls, in the order given."""
-    return [HitVerdict(*row) for row in session.rows("recall_feedback_of", ids=list(recalls))]
-
-
-def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
-    """Compute the utility of the memories that have verdicts."""
-    counts: dict[str, dict[Verdict, int]] = {}
-    for memory, verdict, count in session.rows("recall_feedback_counts", ids=list(ids)) if ids else ():
-        counts.setdefault(memory, {})[verdict] = count
-    return {memory: compute_utility(verdicts) for memory, verdicts in counts.items()}
+    return VERDICTS.select(session, ("recall_feedback.of",), {"ids": list(recalls)})
 
 
 def purge_memories(session: Session, ids: Sequence[str]) -> None:
-    """Delete memories from the log, with the queries that found them and their verdicts."""
-    session.do("recall_feedback_delete", ids=list(ids))
+    """Delete memories from the log, with the queries that found them."""
     purged_ids, after = set(ids), ""
     while rows := session.rows("recall_log_page", after=after, limit=PAGE_SIZE):
         for one in map(_to_record, rows):
@@ -186,30 +184,24 @@ def oldest_kept_time(now: int, days: int) -> int:
     return now - max(days, MIN_DAYS) * DAY
 
 
-class RecallLog:
-    """Recalls collected in memory, so that reading never writes. If they are not flushed, the oldest are dropped."""
+class RecallLog(deque[PendingRecall]):
+    """Recalls collected in memory, so that reading never writes. If they are not flushed, the oldest are dropped.
+
+    Thread-safe: recall only appends, which is atomic.
+    """
 
     def __init__(self, max_recalls: int = 2000) -> None:
+        super().__init__(maxlen=max_recalls)
         self._lock = threading.Lock()
-        self._recalls: deque[PendingRecall] = deque(maxlen=max_recalls)
-
-    def add(self, recall: PendingRecall) -> None:
-        with self._lock:
-            self._recalls.append(recall)
-
-    def list_all(self) -> list[PendingRecall]:
-        """List all, oldest first, without removing them."""
-        with self._lock:
-            return list(self._recalls)
+        self._max_recalls = max_recalls
 
     def drain(self) -> list[PendingRecall]:
         """Remove and return all, oldest first."""
         with self._lock:
-            recalls = list(self._recalls)
-            self._recalls.clear()
-            return recalls
+            return [self.popleft() for _ in range(len(self))]
 
     def put_back(self, recalls: list[PendingRecall]) -> None:
         """Put back recalls that could not be written; the next flush tries again."""
         with self._lock:
-            self._recalls = deque([*recalls, *self._recalls], maxlen=self._recalls.maxlen)
+            room = self._max_recalls - len(self)
+            self.extendleft(reversed(recalls[max(0, len(recalls) - room) :]))

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import flush_access, recall_log
-from holdfast.features.recall.recall_log import HitVerdict, RecallLog, RecallRecord, Verdict
+from holdfast.features.recall.recall_log import VERDICTS, HitVerdict, RecallLog, RecallRecord, Verdict
+from holdfast.features.recall.search_index import read_utilities
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.kernel.storage.port import Session
@@ -29,10 +30,12 @@ def record_feedback(ctx: Context, recall_id: str, verdicts: Sequence[tuple[str, 
         before = {(one.memory, one.agent): one.verdict for one in recall_log.list_verdicts(write.session, [record.id])}
         agent = ctx.caller.agent
         new = {id: verdict for id, verdict in resolved.items() if before.get((id, agent)) != verdict}
-        recall_log.put_verdicts(
-            write.session, [HitVerdict(record.id, id, agent, verdict) for id, verdict in new.items()], write.now
-        )
-        utility_by_id = recall_log.read_utilities(write.session, list(resolved))
+        rated = [
+            HitVerdict(recall=record.id, memory=id, agent=agent, verdict=verdict, given_at=write.now)
+            for id, verdict in new.items()
+        ]
+        VERDICTS.put_many(write.session, rated)
+        utility_by_id = read_utilities(write.session, list(resolved))
     return [RatedHit(id, verdict, id in new, utility_by_id[id]) for id, verdict in resolved.items()]
 
 
@@ -75,7 +78,7 @@ def list_recalls(ctx: Context, *, agent: str | None, before: str, limit: int) ->
     if agent not in (None, ctx.caller.agent) and not can_see_all(ctx):
         raise Forbidden("agent_id: listing recalls of other agents requires an admin key for all namespaces.")
     wanted = agent if agent is not None or can_see_all(ctx) else ctx.caller.agent
-    pending = [one for one in ctx.local(RecallLog).list_all() if wanted in (None, one.agent)]
+    pending = [one for one in list(ctx.local[RecallLog]) if wanted in (None, one.agent)]
     pending_records = [one.to_record(with_question=ctx.recall_retention_days > 0) for one in pending]
     with ctx.reading() as session:
         kept = recall_log.list_page(session, wanted, before=before, limit=limit)

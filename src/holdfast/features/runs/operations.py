@@ -364,10 +364,7 @@ def session_get(ctx: Context, request: SessionGet) -> SessionGetResult:
     if found is None:
         return SessionGetResult(session=None)
     view = SessionView(
-        provider=found.provider,
-        session_id=found.session,
-        **found.scope._asdict(),
-        expires_at=format_time(found.expires_at),
+        provider=found.provider, session_id=found.session, **scope._asdict(), expires_at=format_time(found.expires_at)
     )
     return SessionGetResult(session=view)
 

@@ -1,12 +1,24 @@
 """State machine of runs and phases: no completed phase is lost or repeated."""
 
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.records.merge import canonical_json
+from holdfast.kernel.storage.columns import (
+    Agent,
+    Count,
+    Hash,
+    LongText,
+    Mark,
+    OptionalShortText,
+    ShortText,
+    Text,
+    Timestamp,
+)
 
 RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]
@@ -20,34 +32,50 @@ TRANSITIONS: dict[PhaseState, tuple[PhaseState, ...]] = {
 """Allowed transitions of a phase. A completed phase is final and keeps its output."""
 
 
-class Phase(Struct, frozen=True):
-    name: str
-    place: int
+class Phase(Struct, frozen=True, kw_only=True):
+    run: Annotated[str, Mark.LOCAL] = ""
+    name: ShortText
+    place: Annotated[int, Mark.LOCAL, Mark.FIXED] = 0
+    """Position among the phases of the run, from 0; an export lists them in this order."""
     state: PhaseState
-    attempt: int
-    output: str | None
-    error: str | None
-    started_at: int | None
-    updated_at: int
+    attempt: Count
+    output: Annotated[str, Meta(max_length=1 << 20)] | None = None
+    error: LongText | None = None
+    started_at: Timestamp | None = None
+    updated_at: Timestamp
 
 
-class Run(Struct, frozen=True):
+class Run(Struct, frozen=True, kw_only=True):
     """Long work in phases, under a lease."""
 
-    id: str
-    principal: str
-    agent: str
-    namespace: str
-    topology: str
-    topology_hash: str
-    inputs: dict[str, Any]
+    id: Text
+    principal: Annotated[ShortText, Mark.FIXED]
+    agent: Annotated[Agent, Mark.FIXED]
+    namespace: Annotated[str, Mark.FIXED]
+    topology: Annotated[ShortText, Mark.FIXED]
+    topology_hash: Annotated[Hash, Mark.FIXED]
+    inputs: Annotated[dict[str, Any], Mark.FIXED] = {}
     state: RunState
-    owner: str | None
-    token: int
-    lease_until: int | None
-    error: str | None
-    created_at: int
-    updated_at: int
+    owner: Annotated[str | None, Mark.LOCAL] = None
+    token: Count = 0
+    lease_until: Annotated[int | None, Mark.LOCAL] = None
+    error: LongText | None = None
+    created_at: Annotated[Timestamp, Mark.FIXED]
+    updated_at: Timestamp
+
+
+class ProviderSession(Struct, frozen=True, kw_only=True):
+    """The current session at a model provider, of a channel, principal and namespace."""
+
+    channel: OptionalShortText = ""
+    principal: ShortText
+    namespace: str
+    agent: Agent
+    provider: ShortText
+    session: ShortText
+    expires_at: Timestamp | None = None
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class RunPlan(NamedTuple):
@@ -67,9 +95,8 @@ def advance_phase(phase: Phase, state: PhaseState, now: int, *, output: str | No
     if state not in TRANSITIONS[phase.state]:
         raise Conflict(f"{phase.name} is {phase.state.replace('_', ' ')}: it cannot become {state.replace('_', ' ')}.")
     begins = state == "in_progress" and phase.state != "in_progress"
-    return Phase(
-        name=phase.name,
-        place=phase.place,
+    return replace(
+        phase,
         state=state,
         attempt=phase.attempt + begins,
         output=output if output is not None else phase.output,

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.people.resolve_names import list_names
 from holdfast.features.runs import store as runs
-from holdfast.features.runs.phases import Phase, PhaseState, Run, RunPlan, RunState, advance_phase
-from holdfast.features.runs.store import ProviderSession, Scope
+from holdfast.features.runs.phases import Phase, PhaseState, ProviderSession, Run, RunPlan, RunState, advance_phase
+from holdfast.features.runs.store import PHASES, PROVIDER_SESSIONS, RUNS, Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, LeaseLost
 from holdfast.kernel.storage.port import Session
@@ -42,14 +41,14 @@ def open_run(ctx: Context, request: RunRequest) -> OpenResult:
     if len(set(request.plan.phases)) != len(request.plan.phases):
         raise Invalid("phases: names must be unique", fields=["phases"])
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        known = runs.get_run(session, request.id) if request.id is not None else None
+        known = RUNS.get(session, request.id) if request.id is not None else None
         if known is None:
             return _create_run(ctx, session, request)
         run = runs.get_visible_run(session, ctx.caller, known.id)
         _must_be_same(run, request)
         _must_be_free(run, request.owner, ctx.now())
         leased_run = _take_lease(replace(run, state="running", error=None), request.owner, request.seconds, ctx.now())
-        runs.put_run(session, leased_run)
+        RUNS.put(session, leased_run)
         return OpenResult(leased_run, runs.list_phases(session, run.id), resumed=True)
 
 
@@ -64,18 +63,16 @@ def _create_run(ctx: Context, session: Session, request: RunRequest) -> OpenResu
         topology_hash=request.plan.hash,
         inputs=request.inputs,
         state="running",
-        owner=None,
-        token=0,
-        lease_until=None,
-        error=None,
         created_at=now,
         updated_at=now,
     )
     run = _take_lease(fresh, request.owner, request.seconds, now)
-    phases = [Phase(name, place, "pending", 0, None, None, None, now) for place, name in enumerate(request.plan.phases)]
-    runs.put_run(session, run)
-    for phase in phases:
-        runs.put_phase(session, run.id, phase)
+    phases = [
+        Phase(run=run.id, name=name, place=place, state="pending", attempt=0, updated_at=now)
+        for place, name in enumerate(request.plan.phases)
+    ]
+    RUNS.put(session, run)
+    PHASES.put_many(session, phases)
     return OpenResult(run, phases, resumed=False)
 
 
@@ -119,9 +116,9 @@ def step_run(
             raise Invalid(f"phase: unknown; this run has {', '.join(found)}", fields=["phase"])
         _must_be_next(list(found.values()), name)
         phase = advance_phase(found[name], state, now, output=output, error=error)
-        runs.put_phase(session, id, phase)
+        PHASES.put(session, phase)
         updated_run = replace(run, lease_until=now + seconds * SECOND, updated_at=now)
-        runs.put_run(session, updated_run)
+        RUNS.put(session, updated_run)
     return updated_run, phase
 
 
@@ -140,7 +137,7 @@ def extend_lease(ctx: Context, id: str, token: int, seconds: int) -> Run:
         updated_run = replace(
             _require_lease(session, ctx, id, token, now), lease_until=now + seconds * SECOND, updated_at=now
         )
-        runs.put_run(session, updated_run)
+        RUNS.put(session, updated_run)
     return updated_run
 
 
@@ -155,7 +152,7 @@ def close_run(ctx: Context, id: str, token: int, error: str | None) -> tuple[Run
             raise Conflict(f"Not completed yet: {', '.join(remaining)}", id=id)
         state: RunState = "completed" if error is None else "failed"
         ended_run = replace(run, state=state, error=error, owner=None, lease_until=None, updated_at=now)
-        runs.put_run(session, ended_run)
+        RUNS.put(session, ended_run)
     return ended_run, found
 
 
@@ -183,7 +180,7 @@ def delete_run(ctx: Context, id: str) -> Run:
         run = runs.get_visible_run(session, ctx.caller, id)
         if run.state == "running" and (run.lease_until or 0) > ctx.now():
             raise Conflict(f"The run is leased by {run.owner}: try again later.", id=id, retryable=True)
-        runs.delete_run(session, id)
+        RUNS.delete(session, id)
     return run
 
 
@@ -191,45 +188,31 @@ def keep_session(ctx: Context, scope: Scope, provider: str, session_id: str, exp
     """Save the current provider session of a scope, replacing the previous one."""
     if expires_at is not None and expires_at <= ctx.now():
         raise Invalid("expires_at: must be in the future", fields=["expires_at"])
+    now = ctx.now()
+    fresh = ProviderSession(
+        **scope._asdict(),
+        agent=ctx.caller.agent,
+        provider=provider,
+        session=session_id,
+        expires_at=expires_at,
+        created_at=now,
+        updated_at=now,
+    )
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        session.do(
-            "provider_session_put",
-            **scope._asdict(),
-            agent=ctx.caller.agent,
-            provider=provider,
-            session=session_id,
-            expires_at=expires_at,
-            now=ctx.now(),
-        )
+        runs.save_provider_session(session, fresh)
 
 
 def find_session(ctx: Context, scope: Scope, provider: str | None) -> ProviderSession | None:
     """The current session of a scope; None if it has expired or belongs to another provider."""
     with ctx.reading() as session:
-        row = session.row(
-            "provider_session_get",
-            channel=scope.channel,
-            principals=list(list_names(session, scope.principal)),
-            namespace=scope.namespace,
-            now=ctx.now(),
-            **_visibility_params(ctx, session),
-        )
-    if row is None or (provider is not None and row[0] != provider):
-        return None
-    return ProviderSession(scope, *row)
+        found = runs.find_provider_sessions(session, ctx.caller, scope.principal, scope, ctx.now())
+    return found[0] if found and provider in (None, found[0].provider) else None
 
 
 def clear_sessions(ctx: Context, principal: str, scope: Scope | None) -> int:
     """Delete the session of a scope, or all sessions of a principal. Returns their number."""
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        names = list(list_names(session, principal))
-        if scope is None:
-            return len(session.rows("provider_session_drop_all", principals=names, **_visibility_params(ctx, session)))
-        params = {"channel": scope.channel, "namespace": scope.namespace, **_visibility_params(ctx, session)}
-        return len(session.rows("provider_session_drop", principals=names, **params))
-
-
-def _visibility_params(ctx: Context, session: Session) -> dict[str, Any]:
-    """SQL parameters of visibility: sessions that the caller saved or owns; an admin sees all."""
-    caller = ctx.caller
-    return {"admin": caller.has_right("admin"), "agent": caller.agent, "mine": list(list_names(session, caller.agent))}
+        found = runs.find_provider_sessions(session, ctx.caller, principal, scope)
+        for one in found:
+            PROVIDER_SESSIONS.delete(session, *PROVIDER_SESSIONS.key_of(one))
+    return len(found)

@@ -141,10 +141,10 @@ class _WindowCompactor:
     def _find_mark(self, origin: str, n: int) -> str:
         return read_changes.find_mark(self._session, origin, n) or ""
 
-    def _compact_record(self, kind: str, record: str, reached: dict[str, int]) -> None:
+    def _compact_record(self, kind: str, record: str, numbers: dict[str, int]) -> None:
         """Compact one record if all its changes are here and none is above a gap."""
         below = [change for change in list_changes(self._session, kind, record) if change.entry.seq <= self._upto]
-        if len(below) < 2 or kind not in KINDS or not all(_is_contiguous(change.entry, reached) for change in below):
+        if len(below) < 2 or kind not in KINDS or not all(_is_contiguous(change.entry, numbers) for change in below):
             return
         states = self._replay_fields(kind, record, below)
         if states is None or below[-1].entry.body is None:
@@ -166,11 +166,11 @@ class _WindowCompactor:
         now = record_snapshots.read_fields(self._session, kind, record)
         return now if last is not None and last[0] == newest else None
 
-    def _put_final_state(self, kind: Kind[Any], stays: Entry, made: dict[str, FieldState]) -> None:
-        if before := get_compacted_record(self._session, kind.name, stays.record):
+    def _put_final_state(self, kind: Kind[Any], last_entry: Entry, states: dict[str, FieldState]) -> None:
+        if before := get_compacted_record(self._session, kind.name, last_entry.record):
             self._less.append(encode_compacted_record(before))
-        packed = pack_compacted(kind, stays, made)
-        after = CompactedRecord(stays.record, kind.name, stays.seq, packed, digest_field_versions(packed))
+        packed = pack_compacted(kind, last_entry, states)
+        after = CompactedRecord(last_entry.record, kind.name, last_entry.seq, packed, digest_field_versions(packed))
         self._session.do("compacted_record_put", **after._asdict())
         self._more.append(encode_compacted_record(after))
 
@@ -192,8 +192,8 @@ def _entry_item(entry: Entry) -> bytes:
     return encode_entry(entry[:BODY_INDEX], entry.digest, entry.hash)
 
 
-def _is_contiguous(entry: Entry, reached: dict[str, int]) -> bool:
-    return entry.origin == RECORD_SNAPSHOT or entry.n <= reached.get(entry.origin, 0)
+def _is_contiguous(entry: Entry, numbers: dict[str, int]) -> bool:
+    return entry.origin == RECORD_SNAPSHOT or entry.n <= numbers.get(entry.origin, 0)
 
 
 class JournalSize(NamedTuple):

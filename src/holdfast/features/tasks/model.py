@@ -1,12 +1,13 @@
 """Tasks, attempts and their pure state transitions. The caller passes the current time."""
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from holdfast.features.tasks.schedule import Misfire, Schedule, next_due, parse_rule, parse_zone
+from holdfast.kernel.storage.columns import Agent, Count, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
 from holdfast.kernel.timestamps import SECOND
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
@@ -19,75 +20,78 @@ MAX_RETRY_DELAY = 6 * 3600 * SECOND
 MAX_TEXT_CHARS = 65_536
 """Stored characters of a result or an error."""
 
+MIN_PREFIX_CHARS = 6
+"""Characters of an id prefix that identify a task."""
+
 _WORD = re.compile(r"[^\W_]+")
 MIN_WORD_CHARS = 3
 SIMILAR_WINDOW = 1800 * SECOND
 """Maximum distance between the due times of two similar tasks."""
 
 
-class Task(Struct, frozen=True):
-    """Work that is due once or repeatedly. Timestamps are microseconds."""
+class Task(Struct, frozen=True, kw_only=True):
+    """Work that is due once or repeatedly."""
 
-    id: str
-    principal: str
+    id: Annotated[Text, Meta(min_length=MIN_PREFIX_CHARS)]
+    principal: Annotated[ShortText, Mark.FIXED]
     """Owner of the task."""
-    agent: str
+    agent: Annotated[Agent, Mark.FIXED]
     """Agent that created it."""
-    namespace: str
-    channel: str
-    reply_to: str
-    title: str
-    kind: str
-    handler: Handler
-    target: str
+    namespace: Annotated[str, Mark.FIXED]
+    channel: Annotated[OptionalShortText, Mark.FIXED] = ""
+    reply_to: OptionalShortText = ""
+    title: Annotated[LongText, Meta(min_length=1)]
+    kind: ShortText = "reminder"
+    handler: Annotated[Handler, Mark.FIXED] = "none"
+    target: Annotated[LongText, Mark.FIXED] = ""
     """Argument of the handler: a URL, a command or a name."""
-    payload: dict[str, Any]
-    zone: str
-    first_at: int
-    repeat: str | None
-    misfire: Misfire
-    due_at: int
+    payload: dict[str, Any] = {}
+    zone: ShortText = "UTC"
+    first_at: Timestamp
+    repeat: ShortText | None = None
+    misfire: Misfire = "once"
+    due_at: Timestamp
     """Scheduled time of the current occurrence. Retries do not change it."""
-    ready_at: int | None
+    ready_at: Timestamp | None = None
     """Earliest time of the next claim: due time, retry time or end of the lease. None: never again."""
     state: State
-    attempts: int
+    attempts: Count = 0
     """Claims of the current occurrence so far."""
-    most_attempts: int
-    timeout: int
+    most_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
+    timeout: Annotated[int, Meta(ge=1, le=86_400)] = 300
     """Seconds allowed for one attempt."""
-    owner: str | None
-    token: int
+    owner: Annotated[str | None, Mark.LOCAL] = None
+    token: Count = 0
     """Fencing token: each claim increments it, and older tokens are rejected."""
-    claimed_at: int | None
-    cancel_asked: bool
-    last_error: str | None
-    unique_key: str | None
-    created_at: int
-    updated_at: int
+    claimed_at: Annotated[int | None, Mark.LOCAL] = None
+    cancel_asked: Annotated[bool, Mark.LOCAL] = False
+    last_error: LongText | None = None
+    unique_key: Annotated[ShortText | None, Mark.FIXED] = None
+    created_at: Annotated[Timestamp, Mark.FIXED]
+    updated_at: Timestamp
 
     @property
     def schedule(self) -> Schedule:
         return Schedule(parse_rule(self.repeat), parse_zone(self.zone), self.first_at)
 
 
-class TaskRun(Struct, frozen=True):
+class TaskRun(Struct, frozen=True, kw_only=True):
     """One attempt."""
 
-    id: str
-    task: str
-    due_at: int
-    attempt: int
-    owner: str
-    token: int
-    started_at: int
-    finished_at: int
+    id: Text
+    task: Text
+    due_at: Timestamp
+    attempt: Count
+    owner: OptionalShortText = ""
+    token: Count = 0
+    started_at: Timestamp
+    finished_at: Timestamp
     status: Status
     final: bool
     """Whether this attempt ended its occurrence. Exactly one does."""
-    result: str | None = None
-    error: str | None = None
-    tokens: int | None = None
+    result: LongText | None = None
+    error: LongText | None = None
+    tokens: Count | None = None
 
 
 class Claimant(NamedTuple):
@@ -122,13 +126,14 @@ def end_occurrence(task: Task, now: int, *, error: str | None = None) -> Task:
     return replace(free, state="done" if error is None else "failed", ready_at=None, attempts=task.attempts)
 
 
-def unclaim_task(task: dict[str, Any]) -> dict[str, Any]:
-    """Remove the lease from a task row: pending again, or cancelled if that was requested."""
-    if task["state"] != "running":
-        return task
-    if task["cancel_asked"]:
-        return {**task, "state": "cancelled", "ready_at": None}
-    return {**task, "state": "pending", "ready_at": task["due_at"]}
+def unclaim_task(task: Task) -> Task:
+    """Remove the lease from a task: pending again, or cancelled if that was requested."""
+    free = replace(task, owner=None, claimed_at=None, cancel_asked=False)
+    if task.state != "running":
+        return free
+    if task.cancel_asked:
+        return replace(free, state="cancelled", ready_at=None)
+    return replace(free, state="pending", ready_at=task.due_at)
 
 
 def fail_attempt(task: Task, now: int, error: str, chance: float) -> Task:

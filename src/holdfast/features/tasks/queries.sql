@@ -1,24 +1,3 @@
--- name: task.columns
-t.id, t.principal, t.agent, t.namespace, t.channel, t.reply_to, t.title, t.kind, t.handler, t.target, t.payload, t.zone,
-  t.first_at, t.repeat, t.misfire, t.due_at, t.ready_at, t.state, t.attempts, t.most_attempts, t.timeout, t.owner, t.token,
-  t.claimed_at, t.cancel_asked, t.last_error, t.unique_key, t.created_at, t.updated_at
--- name: task_put
-insert into task (id, principal, agent, namespace, channel, reply_to, title, kind, handler, target, payload, zone, first_at,
-  repeat, misfire, due_at, ready_at, state, attempts, most_attempts, timeout, owner, token, claimed_at, cancel_asked, last_error,
-  unique_key, created_at, updated_at)
-values (:id, :principal, :agent, :namespace, :channel, :reply_to, :title, :kind, :handler, :target, :payload, :zone, :first_at,
-  :repeat, :misfire, :due_at, :ready_at, :state, :attempts, :most_attempts, :timeout, :owner, :token, :claimed_at, :cancel_asked,
-  :last_error, :unique_key, :created_at, :updated_at)
-on conflict (id) do update set title = excluded.title, kind = excluded.kind, reply_to = excluded.reply_to,
-  payload = excluded.payload, zone = excluded.zone, first_at = excluded.first_at, repeat = excluded.repeat,
-  misfire = excluded.misfire, due_at = excluded.due_at, ready_at = excluded.ready_at, state = excluded.state,
-  attempts = excluded.attempts, most_attempts = excluded.most_attempts, timeout = excluded.timeout, owner = excluded.owner,
-  token = excluded.token, claimed_at = excluded.claimed_at, cancel_asked = excluded.cancel_asked,
-  last_error = excluded.last_error, updated_at = excluded.updated_at
--- name: task_select
-select {task.columns} from task t where true
--- name: task_count
-select count(*) from task t where true
 -- name: task.of_agent
 -- Tasks visible to an agent: those it created and those it owns.
  and (t.agent = :agent or t.principal = any(:mine))
@@ -64,21 +43,12 @@ where id = :id and token = :token and state = 'running' and ready_at > :now retu
 -- name: task_next_ready
 -- Time at which the next task can be claimed.
 select min(t.ready_at) from task t where t.ready_at is not null
--- name: task_run.columns
-r.id, r.task, r.due_at, r.attempt, r.owner, r.token, r.started_at, r.finished_at, r.status, r.final, r.result, r.error, r.tokens
--- name: task_run_add
-insert into task_run (id, task, due_at, attempt, owner, token, started_at, finished_at, status, final, result, error, tokens)
-values (:id, :task, :due_at, :attempt, :owner, :token, :started_at, :finished_at, :status, :final, :result, :error, :tokens)
--- name: task_run_page
-select {task_run.columns} from task_run r where r.task = :task order by r.started_at desc, r.id desc limit :limit
--- name: task_run_final
+-- name: task_run.of_task
+ and t.task = :task order by t.started_at desc, t.id desc limit :limit
+-- name: task_run.ending
 -- The attempt that ended an occurrence.
-select id from task_run where task = :task and due_at = :due_at and final = 1
--- name: task_run_old
--- Attempts that ended before a time, except those of an occurrence still in progress.
-select r.id from task_run r where r.finished_at < :before and (r.final = 1
-  or not exists (select 1 from task t where t.id = r.task and t.due_at = r.due_at and t.state in ('pending', 'running')))
--- name: task_run_old.first
- order by r.finished_at, r.id limit :limit
--- name: task_run_old_drop
-delete from task_run where id = any(:ids)
+ and t.task = :task and t.due_at = :due_at and t.final = 1
+-- name: task_run.ended
+-- Not attempts of an occurrence still in progress.
+ and (t.final = 1 or not exists (
+  select 1 from task o where o.id = t.task and o.due_at = t.due_at and o.state in ('pending', 'running')))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.features.tasks import model, schedule
 from holdfast.features.tasks import store as tasks
 from holdfast.features.tasks.model import Claimant, Handler, Status, Task, TaskRun
-from holdfast.features.tasks.store import TaskFilter
+from holdfast.features.tasks.store import TASK_RUNS, TASKS, TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, LeaseLost, NotFound
 from holdfast.kernel.storage.port import Session
@@ -82,7 +82,7 @@ def add_task(ctx: Context, draft: TaskDraft) -> AddResult:
             task.due_at + model.SIMILAR_WINDOW,
             MAX_COMPARED,
         )
-        tasks.put_task(session, task)
+        TASKS.put(session, task)
     return AddResult(
         task,
         created=True,
@@ -116,14 +116,8 @@ def build_task(ctx: Context, draft: TaskDraft) -> Task:
         due_at=due,
         ready_at=due,
         state="pending",
-        attempts=0,
         most_attempts=draft.most_attempts,
         timeout=draft.timeout,
-        owner=None,
-        token=0,
-        claimed_at=None,
-        cancel_asked=False,
-        last_error=None,
         unique_key=draft.unique_key,
         created_at=now,
         updated_at=now,
@@ -168,7 +162,7 @@ def update_task(ctx: Context, id: str, principals: Sequence[str], changes: dict[
         task = tasks.get_by_prefix(session, ctx.caller, id, principals)
         _must_be_pending(task)
         changed_task = _apply_changes(task, changes, ctx.now())
-        tasks.put_task(session, changed_task)
+        TASKS.put(session, changed_task)
     return changed_task
 
 
@@ -194,7 +188,7 @@ def defer_task(ctx: Context, id: str, principals: Sequence[str], until: str) -> 
         if later <= ctx.now():
             raise Invalid("until: must be in the future", fields=["until"])
         put_off = replace(task, ready_at=later, updated_at=ctx.now())
-        tasks.put_task(session, put_off)
+        TASKS.put(session, put_off)
     return put_off
 
 
@@ -208,7 +202,7 @@ def cancel_task(ctx: Context, id: str, principals: Sequence[str]) -> Task:
             result = replace(task, state="cancelled", ready_at=None, updated_at=ctx.now())
         else:
             raise Conflict(f"The task is already {task.state}.", state=task.state)
-        tasks.put_task(session, result)
+        TASKS.put(session, result)
     return result
 
 
@@ -220,7 +214,7 @@ def retry_task(ctx: Context, id: str, principals: Sequence[str]) -> Task:
             raise Conflict(f"The task is {task.state}: only a failed task can be retried.", state=task.state)
         now = ctx.now()
         again = replace(task, state="pending", due_at=now, ready_at=now, attempts=0, updated_at=now)
-        tasks.put_task(session, again)
+        TASKS.put(session, again)
     return again
 
 
@@ -255,13 +249,13 @@ def _is_claimable(session: Session, task: Task, now: int) -> bool:
     if task.state == "running":
         task = _record_lost_attempt(session, task, now)
     if task.cancel_asked or (task.state == "running" and task.attempts >= task.most_attempts):
-        tasks.put_task(session, model.end_occurrence(task, now, error=task.last_error))
+        TASKS.put(session, model.end_occurrence(task, now, error=task.last_error))
         return False
     if task.misfire == "skip" and not task.attempts and schedule.is_missed(task.schedule, task.due_at, now):
         _record_run(
             session, task, now, "skipped", final=True, result=AttemptResult(error="Missed: no worker ran in time.")
         )
-        tasks.put_task(session, model.end_occurrence(task, now))
+        TASKS.put(session, model.end_occurrence(task, now))
         return False
     return True
 
@@ -296,7 +290,7 @@ def finish_task(ctx: Context, id: str, token: int, result: AttemptResult) -> tup
         final = result.error is None or after.state != "pending" or after.due_at != task.due_at
         status: Status = "completed" if result.error is None else "failed"
         run = _record_run(session, task, now, status, final=final, result=result)
-        tasks.put_task(session, after)
+        TASKS.put(session, after)
     return after, run
 
 
@@ -309,7 +303,7 @@ def release_task(ctx: Context, id: str, token: int) -> Task:
         free = replace(
             task, state="pending", owner=None, claimed_at=None, attempts=attempts, ready_at=now, updated_at=now
         )
-        tasks.put_task(session, model.end_occurrence(task, now) if task.cancel_asked else free)
+        TASKS.put(session, model.end_occurrence(task, now) if task.cancel_asked else free)
     return free
 
 
@@ -358,7 +352,7 @@ def _record_run(
         error=result.error[: model.MAX_TEXT_CHARS] if result.error else None,
         tokens=result.tokens,
     )
-    tasks.add_run(session, run)
+    TASK_RUNS.add(session, run)
     return run
 
 

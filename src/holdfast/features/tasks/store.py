@@ -1,19 +1,75 @@
-"""Storage of tasks and their runs, limited to what the caller can see."""
+"""Tasks and their runs: tables of this store, and queries limited to what the caller can see."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
 from holdfast.features.people.resolve_names import list_all_names, list_names
-from holdfast.features.tasks.model import State, Task, TaskRun
+from holdfast.features.tasks.model import MIN_PREFIX_CHARS, State, Task, TaskRun, unclaim_task
+from holdfast.features.tasks.schedule import parse_schedule
 from holdfast.kernel.context import Caller
-from holdfast.kernel.errors import AmbiguousId, Invalid, NotFound
-from holdfast.kernel.storage.port import Row, Session, SqlPart
+from holdfast.kernel.errors import AmbiguousId, Forbidden, Invalid, NotFound
+from holdfast.kernel.storage.local_table import Export, LocalTable, Owner, Retention, must_be_free
+from holdfast.kernel.storage.port import Session, SqlPart
 
-MIN_PREFIX_CHARS = 6
 MAX_CHAR = "\U0010ffff"
+
+
+def _validate_task(task: Task) -> Task:
+    """Check the schedule of an imported task and set `ready_at`."""
+    parse_schedule(task.repeat, task.zone, task.first_at)
+    waits = task.state in ("pending", "running")
+    return replace(task, ready_at=(task.ready_at or task.due_at) if waits else None)
+
+
+def _admit_task(session: Session, task: Task, trusted: bool) -> Task:
+    """A handler runs with the worker's privileges; a unique key belongs to one task."""
+    if task.handler != "none" and not trusted:
+        raise Forbidden("handler: tasks with a handler are imported from a trusted source only.")
+    if task.unique_key is not None:
+        params = {"principals": [task.principal], "unique_key": task.unique_key}
+        must_be_free("unique_key", TASKS.first(session, ("task.of_principal", "task.by_unique_key"), params), task.id)
+    return task
+
+
+def _validate_run(run: TaskRun) -> TaskRun:
+    if run.finished_at < run.started_at:
+        raise Invalid("finished_at: must not be before started_at", fields=["finished_at"])
+    return run
+
+
+def _admit_run(session: Session, run: TaskRun, trusted: bool) -> TaskRun:
+    """One attempt ends an occurrence."""
+    if run.final:
+        params = {"task": run.task, "due_at": run.due_at}
+        must_be_free("final", TASK_RUNS.first(session, ("task_run.ending",), params), run.id)
+    return run
+
+
+TASKS = LocalTable(
+    Task,
+    "task",
+    plural="tasks",
+    owner=Owner("created_at"),
+    export=Export(
+        "tasks",
+        latest=lambda task: task.updated_at,
+        release=unclaim_task,
+        is_leased=lambda task, now: task.state == "running",
+        validate=_validate_task,
+        admit=_admit_task,
+    ),
+)
+TASK_RUNS = LocalTable(
+    TaskRun,
+    "task_run",
+    plural="task_runs",
+    parent=(TASKS, "task"),
+    retention=Retention("task_runs", "finished_at", part="task_run.ended"),
+    updates=(),
+    export=Export("task_runs", validate=_validate_run, admit=_admit_run),
+)
 
 
 class TaskFilter(NamedTuple):
@@ -29,43 +85,14 @@ class TaskFilter(NamedTuple):
 ALL = TaskFilter()
 
 
-def task_from_row(row: Row) -> Task:
-    """Build a task from the columns of `task.columns`."""
-    values = list(row)
-    values[10] = msgspec.json.decode(row[10])
-    values[24] = bool(row[24])
-    return Task(*values)
-
-
-def run_from_row(row: Row) -> TaskRun:
-    values = list(row)
-    values[9] = bool(row[9])
-    return TaskRun(*values)
-
-
-def put_task(session: Session, task: Task) -> None:
-    """Insert or update a task. Owner, creator, handler and target never change."""
-    row = asdict(task)
-    session.do(
-        "task_put",
-        **{**row, "payload": msgspec.json.encode(task.payload).decode(), "cancel_asked": int(task.cancel_asked)},
-    )
-
-
-def add_run(session: Session, run: TaskRun) -> None:
-    session.do("task_run_add", **{**asdict(run), "final": int(run.final)})
-
-
 def select_tasks(session: Session, caller: Caller, filter: TaskFilter, limit: int, skip: int = 0) -> list[Task]:
     """Visible tasks by due time."""
     parts, params = _build_clauses(session, caller, filter)
-    rows = session.select(("task_select", *parts, "task.page"), params | {"limit": limit, "skip": skip})
-    return [task_from_row(row) for row in rows]
+    return TASKS.select(session, [*parts, "task.page"], params | {"limit": limit, "skip": skip})
 
 
 def count_tasks(session: Session, caller: Caller, filter: TaskFilter) -> int:
-    parts, params = _build_clauses(session, caller, filter)
-    return int(session.select(("task_count", *parts), params)[0][0])
+    return TASKS.count(session, *_build_clauses(session, caller, filter))
 
 
 def get_by_prefix(session: Session, caller: Caller, id: str, principals: Sequence[str] = ()) -> Task:
@@ -73,50 +100,45 @@ def get_by_prefix(session: Session, caller: Caller, id: str, principals: Sequenc
     if len(id) < MIN_PREFIX_CHARS:
         raise Invalid(f"id: must have at least {MIN_PREFIX_CHARS} characters", fields=["id"])
     parts, params = _build_clauses(session, caller, TaskFilter(principals=tuple(principals)))
-    query_params = params | {"prefix": id, "beyond": id + MAX_CHAR}
-    rows = session.select(("task_select", *parts, "task.id_prefix"), query_params)
-    if not rows:
+    found = TASKS.select(session, [*parts, "task.id_prefix"], params | {"prefix": id, "beyond": id + MAX_CHAR})
+    if not found:
         raise NotFound(f"You have no task {id!r}.")
-    if len(rows) > 1 and rows[0][0] != id:
+    if len(found) > 1 and found[0].id != id:
         raise AmbiguousId("Several task ids have this prefix: use a longer one.")
-    return task_from_row(rows[0])
+    return found[0]
 
 
 def find_by_key(session: Session, principal: str, key: str) -> Task | None:
     """The task with a unique key."""
     params = {"principals": list(list_names(session, principal)), "unique_key": key}
-    rows = session.select(("task_select", "task.of_principal", "task.by_unique_key"), params)
-    return task_from_row(rows[0]) if rows else None
+    return TASKS.first(session, ("task.of_principal", "task.by_unique_key"), params)
 
 
 def find_same(session: Session, task: Task) -> list[Task]:
     """Pending tasks with the same title and due time."""
     params = {"principals": list(list_names(session, task.principal)), "title": task.title, "due_at": task.due_at}
-    return [task_from_row(row) for row in session.select(("task_select", "task.of_principal", "task.same"), params)]
+    return TASKS.select(session, ("task.of_principal", "task.same"), params)
 
 
 def find_near(session: Session, principal: str, earliest: int, latest: int, limit: int) -> list[Task]:
     names = list(list_names(session, principal))
     params = {"principals": names, "earliest": earliest, "latest": latest, "limit": limit}
-    return [
-        task_from_row(row) for row in session.select(("task_select", "task.of_principal", "task.due_between"), params)
-    ]
+    return TASKS.select(session, ("task.of_principal", "task.due_between"), params)
 
 
 def list_claimable(session: Session, caller: Caller, filter: TaskFilter, now: int, limit: int) -> list[Task]:
     """Tasks that can be claimed: expired leases first, then due ones, each longest overdue first."""
     parts, params = _build_clauses(session, caller, filter)
-    query_params = params | {"now": now, "limit": limit}
-    rows = session.select(("task_select", *parts, "task.abandoned"), query_params)
-    if len(rows) < limit:
-        query_params["limit"] = limit - len(rows)
-        rows += session.select(("task_select", *parts, "task.claimable"), query_params)
-    return [task_from_row(row) for row in rows]
+    found = TASKS.select(session, [*parts, "task.abandoned"], params | {"now": now, "limit": limit})
+    if len(found) < limit:
+        more = params | {"now": now, "limit": limit - len(found)}
+        found += TASKS.select(session, [*parts, "task.claimable"], more)
+    return found
 
 
 def list_runs(session: Session, task: str, limit: int) -> list[TaskRun]:
     """Attempts of a task, newest first."""
-    return [run_from_row(row) for row in session.rows("task_run_page", task=task, limit=limit)]
+    return TASK_RUNS.select(session, ("task_run.of_task",), {"task": task, "limit": limit})
 
 
 def _build_clauses(session: Session, caller: Caller, filter: TaskFilter) -> tuple[list[SqlPart], dict[str, Any]]:

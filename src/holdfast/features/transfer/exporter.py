@@ -18,8 +18,8 @@ from holdfast.features.reflections.invalidation import INVALIDATION, Invalidatio
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills.model import SkillVersion
-from holdfast.features.transfer import local_tables, memory_rows, record_rows, schema_v1
-from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
+from holdfast.features.transfer import memory_rows, record_rows, schema_v1
+from holdfast.features.transfer.local_table_rows import RowFormat, list_formats
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.journal.kinds import LINK, Kind, load_memory
 from holdfast.kernel.records import validate
@@ -93,7 +93,8 @@ def export_rows(ctx: Context, session: Session, under: str | None = None) -> Row
         ),
         **_skills(ctx, session, under, extras),
         **{
-            name: _local_table_rows(ctx, session, under, extras, scope, ledger) for name, ledger in LOCAL_TABLES.items()
+            name: _local_table_rows(ctx, session, under, extras, scope, format)
+            for name, format in list_formats().items()
         },
     }
     return {**_unknown_fields(fields, extras), **fields} if whole else fields
@@ -147,35 +148,28 @@ def _find_belonging(
 
 
 def _local_table_rows(
-    ctx: Context, session: Session, under: str | None, extras: "ExtraFields", scope: ExportScope, table: LocalTable
+    ctx: Context, session: Session, under: str | None, extras: "ExtraFields", scope: ExportScope, format: RowFormat
 ) -> Iterator[Row]:
     """Rows of a local table, by namespace or by memory; other tables only in a full export."""
-    whole = under is None and "*" in ctx.caller.namespaces
+    whole, table = under is None and "*" in ctx.caller.namespaces, format.table
 
-    def is_exported(record: LocalRecord) -> bool:
-        if table.requires_memory:
-            return record["memory"] in scope.ids
-        return whole or _is_in_scope(ctx, _namespace_of(session, table, record), under)
+    def is_exported(record: Any) -> bool:
+        if table.memories:
+            return getattr(record, table.memories[0]) in scope.ids
+        return whole or _is_in_scope(ctx, _namespace_of(session, format, record), under)
 
-    if whole or table.requires_memory or table.has_namespace or table is LOCAL_TABLES["task_runs"]:
-        for kept in local_tables.list_records(session, table):
-            if is_exported(kept) and kept.get("state") != "reserved":
-                yield extras.add_to(table.array, make_row_id(table, kept), table.to_row(kept))
-
-
-def _namespace_of(session: Session, table: LocalTable, record: LocalRecord) -> str:
-    """Namespace of a record; a task run has that of its task."""
-    if table.has_namespace:
-        return str(record["namespace"])
-    task = local_tables.get_record(session, LOCAL_TABLES["tasks"], (record["task"],))
-    assert task is not None, "a task run has a task"
-    return str(task["namespace"])
+    if whole or table.memories or format.has_namespace or table.parent is not None:
+        for local in format.list_records(session):
+            if is_exported(local.record):
+                yield extras.add_to(format.export.array, format.row_id(local.record), format.to_row(local))
 
 
-def make_row_id(table: LocalTable, record: LocalRecord) -> str:
-    """Id of a record in an envelope."""
-    key = table.get_key(record)
-    return str(key[0]) if len(key) == 1 else canonical_json(list(key)).decode()
+def _namespace_of(session: Session, format: RowFormat, record: Any) -> str:
+    """Namespace of a record, or of the one it belongs to."""
+    if format.table.parent is not None:
+        parent, column = format.table.parent
+        record = parent.get(session, getattr(record, column))
+    return str(record.namespace)
 
 
 def _unknown_fields(fields: Row, extras: "ExtraFields") -> Row:

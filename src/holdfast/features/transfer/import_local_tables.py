@@ -1,139 +1,97 @@
 """Import records of local tables. Each is written completely, never over a live lease."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
-from holdfast.features.transfer import local_tables
-from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalRecord, LocalTable
-from holdfast.features.transfer.model import Options, Outcome
-from holdfast.features.usage import store as usage
-from holdfast.kernel.context import RESERVED_AGENTS, Context, validate_agent_id
+from msgspec.structs import replace
+
+from holdfast.features.transfer.import_state import ImportState
+from holdfast.features.transfer.local_table_rows import LocalRecord, RowFormat
+from holdfast.features.transfer.model import Outcome
+from holdfast.kernel.context import RESERVED_AGENTS, validate_agent_id
 from holdfast.kernel.errors import Conflict, Forbidden, NotFound
 from holdfast.kernel.records import validate
-from holdfast.kernel.storage.port import Session
+from holdfast.kernel.storage.columns import Mark
 
 
-class LocalImport(NamedTuple):
-    """State of one import, as far as local tables need it."""
-
-    ctx: Context
-    session: Session
-    now: int
-    options: Options
-    map_memory: Callable[[str], str]
-    """Maps a memory id of the file to the id here."""
-    require_memory: Callable[[str, str], str]
-    """The same for a memory that must exist; takes the field name for the error."""
+def import_local_row(state: ImportState, raw: Any, format: RowFormat) -> Outcome:
+    """Add a record, or replace an older state of it. Raises before anything is written. These are not journalled."""
+    row, rest = state.read_row(format.row_type, raw)
+    local = format.from_row(row)
+    record = _set_author(state, format, _map_memories(state, format, _check_namespace(state, format, local.record)))
+    outcome = _import_record(state, format, local._replace(record=record))
+    return state.keep_extras(format.export.array, format.row_id(record), rest, outcome)
 
 
-def prepare_record(local_import: LocalImport, table: LocalTable, record: LocalRecord) -> LocalRecord:
-    """Check the namespace of a record and set its author."""
-    return _set_author(local_import, table, _check_namespace(local_import, table, record))
-
-
-def import_record(local_import: LocalImport, table: LocalTable, record: LocalRecord) -> Outcome:
-    """Add a record, or replace an older state of it. Raises before anything is written."""
-    stored = local_tables.get_record(local_import.session, table, table.get_key(record))
+def _import_record(state: ImportState, format: RowFormat, local: LocalRecord) -> Outcome:
+    stored = format.get(state.write.session, local.record)
     if stored is None:
-        _must_be_trusted(local_import, record)
-        local_tables.put_record(local_import.session, table, _avoid_clash(local_import, table, record))
+        _put(state, format, local)
         return "imported"
-    if not local_import.options.trust_source and table.author_column is not None:
-        record = {**record, table.author_column: stored[table.author_column]}
-    return _replace_older(local_import, table, table.unclaim(stored), stored, record)
+    author = format.author_column
+    if not state.options.trust_source and author is not None:
+        local = local._replace(record=replace(local.record, **{author: getattr(stored.record, author)}))
+    return _replace_older(state, format, stored, local)
 
 
-def _must_be_trusted(local_import: LocalImport, record: LocalRecord) -> None:
-    if not local_import.options.trust_source and record.get("handler", "none") != "none":
-        raise Forbidden("handler: tasks with a handler are imported from a trusted source only.")
-
-
-def _replace_older(
-    local_import: LocalImport, table: LocalTable, unclaimed: LocalRecord, stored: LocalRecord, record: LocalRecord
-) -> Outcome:
+def _replace_older(state: ImportState, format: RowFormat, stored: LocalRecord, local: LocalRecord) -> Outcome:
     """Keep the later of two states of a record."""
-    if unclaimed == record:
+    free, table, export = format.release(stored), format.table, format.export
+    if free == local:
         return "unchanged"
-    if any(unclaimed[name] != record[name] for name in record if name not in table.mutable):
-        raise _make_conflict(table, "but it is a different record")
-    if table.rank(record) <= table.rank(unclaimed):
+    fixed = (name for name in table.columns if name not in table.mutable)
+    if any(getattr(free.record, name) != getattr(local.record, name) for name in fixed):
+        raise _make_conflict(format, "but it is a different record")
+    if export.latest(local.record) <= export.latest(free.record):
         return "older"
-    if _has_lease(stored, local_import.now):
-        raise Conflict(f"A record of {table.array} has a live lease here: import it again later.", retryable=True)
-    if local_import.options.on_conflict == "error":
-        raise _make_conflict(table, "with other contents")
-    _must_be_trusted(local_import, record)
-    local_tables.put_record(local_import.session, table, _avoid_clash(local_import, table, record))
+    if export.is_leased(stored.record, state.write.now):
+        raise Conflict(f"A record of {export.array} has a live lease here: import it again later.", retryable=True)
+    if state.options.on_conflict == "error":
+        raise _make_conflict(format, "with other contents")
+    _put(state, format, local)
     return "merged"
 
 
-def _make_conflict(table: LocalTable, why: str) -> Conflict:
-    return Conflict(f"A record of {table.array} with this key exists, {why}. Nothing was changed.")
+def _put(state: ImportState, format: RowFormat, local: LocalRecord) -> None:
+    session = state.write.session
+    record = format.export.admit(session, local.record, state.options.trust_source)
+    format.put(session, local._replace(record=record))
 
 
-def _has_lease(stored: LocalRecord, now: int) -> bool:
-    return stored.get("state") == "running" and ("lease_until" not in stored or (stored["lease_until"] or 0) > now)
+def _make_conflict(format: RowFormat, why: str) -> Conflict:
+    return Conflict(f"A record of {format.export.array} with this key exists, {why}. Nothing was changed.")
 
 
-def _check_namespace(local_import: LocalImport, table: LocalTable, record: LocalRecord) -> LocalRecord:
-    """Check that the importer can write here; map memory ids to those of this store."""
-    caller = local_import.ctx.caller
-    if table.has_namespace:
-        record = {**record, "namespace": validate.namespace(record["namespace"])}
-        caller.require_access(record["namespace"])
-    elif table is LOCAL_TABLES["task_runs"]:
-        task = local_tables.get_record(local_import.session, LOCAL_TABLES["tasks"], (record["task"],))
-        if task is None or not caller.can_access(task["namespace"]):
-            raise NotFound(f"task: there is no task {record['task']!r}.", id=record["task"], fields=["task"])
-    elif "*" not in caller.namespaces and not table.requires_memory:
-        raise Forbidden(f"{table.array}: importing requires a key for all namespaces.")
-    if table.memory_column is not None and record[table.memory_column]:
-        id = record[table.memory_column]
-        record = {
-            **record,
-            table.memory_column: local_import.require_memory(id, table.memory_column)
-            if table.requires_memory
-            else local_import.map_memory(id),
-        }
+def _check_namespace(state: ImportState, format: RowFormat, record: Any) -> Any:
+    """Check that the importer can write here: by the namespace of the record, or of the one it belongs to."""
+    caller, table = state.ctx.caller, format.table
+    if format.has_namespace:
+        record = replace(record, namespace=validate.namespace(record.namespace))
+        caller.require_access(record.namespace)
+    elif table.parent is not None:
+        parent, column = table.parent
+        owner = parent.get(state.write.session, id := getattr(record, column))
+        if owner is None or not caller.can_access(owner.namespace):
+            raise NotFound(f"{column}: there is no {parent.name} {id!r}.", id=id, fields=[column])
+    elif "*" not in caller.namespaces and not table.memories:
+        raise Forbidden(f"{format.export.array}: importing requires a key for all namespaces.")
     return record
 
 
-def _set_author(local_import: LocalImport, table: LocalTable, record: LocalRecord) -> LocalRecord:
+def _map_memories(state: ImportState, format: RowFormat, record: Any) -> Any:
+    """Map memory ids of the file to those of this store. A memory that the record belongs to must exist."""
+    for column in format.table.has_mark(Mark.MEMORY):
+        if id := getattr(record, column):
+            is_owner = column in format.table.memories
+            here = state.resolve_memory(id, column) if is_owner else state.merged_ids.get(id, id)
+            record = replace(record, **{column: here})
+    return record
+
+
+def _set_author(state: ImportState, format: RowFormat, record: Any) -> Any:
     """Set the author: from the file if it is trusted, else the importer."""
-    if table.author_column is None:
+    column = format.author_column
+    if column is None:
         return record
-    author = record[table.author_column]
-    trusted_author = author if author in RESERVED_AGENTS else validate_agent_id(author, table.author_column)
-    return {
-        **record,
-        table.author_column: trusted_author if local_import.options.trust_source else local_import.ctx.caller.agent,
-    }
-
-
-def _avoid_clash(local_import: LocalImport, table: LocalTable, record: LocalRecord) -> LocalRecord:
-    """Avoid clashes with other records: close a second active conversation, reject a taken unique key."""
-    session = local_import.session
-    match table.array:
-        case "conversations" if record["state"] == "active":
-            scope = {
-                "channel": record["channel"],
-                "namespace": record["namespace"],
-                "principals": [record["principal"]],
-            }
-            others = [row for row in session.rows("conversation_active", **scope) if row[0] != record["id"]]
-            return {**record, "state": "closing"} if others else record
-        case "tasks" if record["unique_key"] is not None:
-            params = {"principals": [record["principal"]], "unique_key": record["unique_key"]}
-            rows = session.select(("task_select", "task.of_principal", "task.by_unique_key"), params)
-            _must_be_free("unique_key", rows[0][0] if rows else None, record["id"])
-        case "usage" if record["unique_key"] is not None:
-            known = usage.find_by_key(session, record["agent"], record["unique_key"])
-            _must_be_free("unique_key", known[0] if known else None, record["id"])
-        case "task_runs" if record["final"]:
-            _must_be_free("final", local_tables.find_final_run(session, record["task"], record["due_at"]), record["id"])
-    return record
-
-
-def _must_be_free(field: str, holder: str | None, id: str) -> None:
-    if holder not in (None, id):
-        raise Conflict(f"{field}: already used by {holder}", id=holder, fields=[field])
+    author = getattr(record, column)
+    trusted_author = author if author in RESERVED_AGENTS else validate_agent_id(author, column)
+    return replace(record, **{column: trusted_author if state.options.trust_source else state.ctx.caller.agent})

@@ -9,17 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.namespaces.service import EVERYWHERE
-from holdfast.features.transfer import (
-    import_access,
-    import_graph,
-    import_local_tables,
-    import_memories,
-    import_skills,
-    schema_v1,
-)
-from holdfast.features.transfer.exporter import Row, make_extra_key, make_row_id
+from holdfast.features.transfer import import_access, import_graph, import_memories, import_skills, schema_v1
+from holdfast.features.transfer.exporter import Row, make_extra_key
+from holdfast.features.transfer.import_local_tables import import_local_row
 from holdfast.features.transfer.import_state import ImportState
-from holdfast.features.transfer.local_table_schema import LOCAL_TABLES, LocalTable
+from holdfast.features.transfer.local_table_rows import list_formats
 from holdfast.features.transfer.model import Options, Outcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
@@ -96,7 +90,7 @@ class Importer:
             "invalidations": import_graph.import_invalidation,
             "skill_versions": import_skills.import_skill_version,
             "skills": import_skills.import_skill,
-            **{name: partial(_import_local_record, table=table) for name, table in LOCAL_TABLES.items()},
+            **{name: partial(import_local_row, format=format) for name, format in list_formats().items()},
         }
 
     @property
@@ -132,22 +126,6 @@ class Importer:
             raise
         except HoldfastError as error:
             report.rejected.append(RejectedRow(name, index, error))
-
-
-def _import_local_record(state: ImportState, raw: Any, table: LocalTable) -> Outcome:
-    """Import a record of a local table. These are not journalled."""
-    row, rest = state.read_row(table.row_type, raw)
-    taking = import_local_tables.LocalImport(
-        state.ctx,
-        state.write.session,
-        state.write.now,
-        state.options,
-        lambda id: state.merged_ids.get(id, id),
-        state.resolve_memory,
-    )
-    record = import_local_tables.prepare_record(taking, table, table.from_row(row))
-    outcome = import_local_tables.import_record(taking, table, record)
-    return state.keep_extras(table.array, make_row_id(table, record), rest, outcome)
 
 
 def _keep_unknown(state: ImportState, name: str, value: Any) -> None:

@@ -17,6 +17,7 @@ from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Category, Scope, Tier
 from holdfast.kernel.records.validate import MAX_IMPORT_DEPTH
+from holdfast.kernel.storage.columns import Count, Moment, RowId, Text
 from holdfast.kernel.timestamps import format_timestamp, parse_timestamp
 
 SCHEMA = "v1"
@@ -54,11 +55,7 @@ ARRAYS = (
 )
 """In import order: referenced records come first."""
 HEADER_FIELDS = ("schema_version", "source", "exported_at", "db_schema_version", "count")
-Text = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,512}\Z")]
-RowId = Annotated[str, Meta(pattern=r"\A(?!.*\.\.)[A-Za-z0-9_:.@-]{1,128}\Z")]
-Count = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
 Version = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]
-Moment = Annotated[str, Meta(min_length=4, max_length=64)]
 
 
 class Row(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.usage import price
 from holdfast.features.usage import service as usage_service
-from holdfast.features.usage.price import Price, Tokens
+from holdfast.features.usage.price import KINDS, Price, Tokens, format_rate
 from holdfast.features.usage.service import BudgetStatus, ModelCall
 from holdfast.features.usage.store import UsageFilter
 from holdfast.kernel.context import Context
@@ -270,18 +270,8 @@ class PriceView(Struct, frozen=True, kw_only=True):
 
 
 def _price_view(price: "Price") -> PriceView:
-    def format_rate(rate: int | None) -> str | UnsetType:
-        return UNSET if rate is None else format_cost(rate * (COST_UNITS // 1_000_000))
-
-    return PriceView(
-        model=price.model,
-        since=format_timestamp(price.since)[:10],
-        currency=price.currency,
-        input=format_rate(price.input),
-        output=format_rate(price.output),
-        cache_read=format_rate(price.cache_read),
-        cache_write=format_rate(price.cache_write),
-    )
+    rates = {kind: UNSET if (rate := getattr(price, kind)) is None else format_rate(rate) for kind in KINDS}
+    return PriceView(model=price.model, since=format_timestamp(price.since)[:10], currency=price.currency, **rates)
 
 
 @operation(
@@ -298,11 +288,18 @@ def _price_view(price: "Price") -> PriceView:
 )
 def price_set(ctx: Context, request: PriceSet) -> PriceView:
     """Set the price of a model from a day on; recorded costs stay."""
-    rates = [price.parse_rate(getattr(request, kind), kind) for kind in price.KINDS]
-    if all(rate is None for rate in rates):
+    rates = {kind: price.parse_rate(getattr(request, kind), kind) for kind in price.KINDS}
+    if all(rate is None for rate in rates.values()):
         raise Invalid("Give at least one of input, output, cache_read and cache_write.", fields=list(price.KINDS))
     since = 0 if request.since is None else parse_timestamp(request.since, "since")
-    new = price.Price(price.parse_model_pattern(request.model), since, price.parse_currency(request.currency), *rates)
+    new = Price(
+        model=price.parse_model_pattern(request.model),
+        since=since,
+        currency=price.parse_currency(request.currency),
+        set_by=ctx.caller.agent,
+        set_at=ctx.now(),
+        **rates,
+    )
     usage_service.set_price(ctx, new)
     return _price_view(new)
 

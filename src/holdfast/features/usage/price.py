@@ -1,13 +1,17 @@
-"""Token prices by date. Integers, so sums are exact."""
+"""Token prices by date, budgets and recorded calls. Integers, so sums are exact."""
 
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.timestamps import DAY
+from holdfast.kernel.model_allowance import COST_UNITS, format_cost, parse_cost
+from holdfast.kernel.storage.columns import Agent, Count, ExportAs, Mark, OptionalShortText, ShortText, Text, Timestamp
+from holdfast.kernel.timestamps import DAY, derive_id
 
 KINDS = ("input", "output", "cache_read", "cache_write")
 Period = Literal["day", "month"]
@@ -34,34 +38,9 @@ class Tokens(NamedTuple):
         return sum(self)
 
 
-class Price(NamedTuple):
-    """Price of a model from a day on: millionths per million tokens of each kind. None: no price."""
-
-    model: str
-    """A name, or a prefix followed by *."""
-    since: int
-    currency: str
-    input: int | None
-    output: int | None
-    cache_read: int | None
-    cache_write: int | None
-
-    def matches(self, model: str) -> bool:
-        return model.startswith(self.model[:-1]) if self.model.endswith("*") else model == self.model
-
-    def cost(self, tokens: Tokens) -> int | None:
-        """Compute the exact cost in units of 10^-12 of the currency; None if a needed price is missing."""
-        rates = (self.input, self.output, self.cache_read, self.cache_write)
-        priced = [(many, rate) for many, rate in zip(tokens, rates, strict=True) if many]
-        if any(rate is None for _, rate in priced):
-            return None
-        return sum(many * rate for many, rate in priced if rate is not None)
-
-
-def find_price(prices: Iterable[Price], model: str, at: int) -> Price | None:
-    """Find the price of a model at a time: the most specific name, then the latest start."""
-    fit = [price for price in prices if price.matches(model) and price.since <= at]
-    return max(fit, key=lambda price: (not price.model.endswith("*"), len(price.model), price.since), default=None)
+def matches_model(pattern: str, model: str) -> bool:
+    """Whether a model has this name, or begins with it if it ends with *."""
+    return model.startswith(pattern[:-1]) if pattern.endswith("*") else model == pattern
 
 
 def parse_rate(text: str | None, field: str) -> int | None:
@@ -75,6 +54,100 @@ def parse_rate(text: str | None, field: str) -> int | None:
     if not exact.is_finite() or exact != int(exact) or not 0 <= exact <= MAX_PRICE:
         raise Invalid(f"{field}: must be 0 to {MAX_PRICE // 1_000_000:,}, with at most six decimals", fields=[field])
     return int(exact)
+
+
+def format_rate(rate: int) -> str:
+    """Format a price per million tokens, exactly."""
+    return format_cost(rate * (COST_UNITS // 1_000_000))
+
+
+Money = Annotated[str, Meta(min_length=1, max_length=40)]
+Cost = Annotated[int, ExportAs(type=Money, format=format_cost, parse=parse_cost)]
+"""Units of 10^-12 of the currency."""
+Rate = Annotated[int, ExportAs(type=Money, format=format_rate, parse=parse_rate)]
+"""Millionths of the currency unit per million tokens."""
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """Price of a model from a day on, for each kind of tokens. None: no price."""
+
+    model: ShortText
+    """A name, or a prefix followed by *."""
+    since: Timestamp
+    currency: OptionalShortText
+    input: Rate | None = None
+    output: Rate | None = None
+    cache_read: Rate | None = None
+    cache_write: Rate | None = None
+    set_by: str
+    set_at: Timestamp
+
+    def cost(self, tokens: Tokens) -> int | None:
+        """Compute the exact cost in units of 10^-12 of the currency; None if a needed price is missing."""
+        rates = (self.input, self.output, self.cache_read, self.cache_write)
+        priced = [(many, rate) for many, rate in zip(tokens, rates, strict=True) if many]
+        if any(rate is None for _, rate in priced):
+            return None
+        return sum(many * rate for many, rate in priced if rate is not None)
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """A limit on tokens or cost per period."""
+
+    id: Annotated[str, Mark.LOCAL] = ""
+    principal: Annotated[ShortText, Mark.FIXED]
+    model: Annotated[ShortText, Mark.FIXED]
+    period: Annotated[Period, Mark.FIXED]
+    tokens: Count | None = None
+    cost: Cost | None = None
+    currency: OptionalShortText | None = None
+    set_by: str
+    set_at: Timestamp
+
+    def covers(self, names: tuple[str, ...], model: str) -> bool:
+        return (self.principal == ANY or self.principal in names) and matches_model(self.model, model)
+
+
+def derive_budget_id(principal: str, model: str, period: Period) -> str:
+    """There is one budget for a principal, a model and a period."""
+    return derive_id("budget", principal, model, period)
+
+
+class Use(Struct, frozen=True, kw_only=True):
+    """One call of a model, or a reservation for one."""
+
+    id: Text
+    at: Timestamp
+    day: Annotated[int, Mark.LOCAL] = 0
+    principal: ShortText
+    agent: Agent
+    session: OptionalShortText = ""
+    model: ShortText
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    cost: Cost | None = None
+    """None: there was no price for this model."""
+    currency: OptionalShortText | None = None
+    state: Annotated[Literal["kept", "reserved"], Mark.LOCAL] = "kept"
+    ends_at: Annotated[int | None, Mark.LOCAL] = None
+    unique_key: ShortText | None = None
+    task: Annotated[str | None, Mark.LOCAL] = None
+    """What the store's own model was asked; None for a call that an agent reports: budgets and reports count those."""
+    outcome: Annotated[Literal["asked", "answered", "unfit", "failed"] | None, Mark.LOCAL] = None
+    spent: Annotated[int | None, Mark.LOCAL] = None
+    """Tokens of an own call that count against the daily limit: the most it can use, until it is known."""
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens)
+
+
+def find_price(prices: Iterable[Price], model: str, at: int) -> Price | None:
+    """Find the price of a model at a time: the most specific name, then the latest start."""
+    fit = [price for price in prices if matches_model(price.model, model) and price.since <= at]
+    return max(fit, key=lambda price: (not price.model.endswith("*"), len(price.model), price.since), default=None)
 
 
 def parse_currency(text: str) -> str:

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.usage import price
 from holdfast.features.usage import store as usage_store
-from holdfast.features.usage.price import Period, Price, Tokens
-from holdfast.features.usage.store import Budget, Use
+from holdfast.features.usage.price import Budget, Period, Price, Tokens, Use
+from holdfast.features.usage.store import BUDGETS, PRICES, USAGE
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import BudgetExceeded, Conflict, NotFound
 from holdfast.kernel.model_allowance import format_cost
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import DAY, SECOND, derive_id
+from holdfast.kernel.timestamps import DAY, SECOND
 
 DEFAULT_RESERVATION_SECONDS = 900
 """Default lifetime of a reservation, in seconds."""
@@ -54,14 +56,13 @@ def record_usage(ctx: Context, call: ModelCall, reservation: str | None = None) 
         if call.unique_key is not None and (
             known := usage_store.find_by_key(session, ctx.caller.agent, call.unique_key)
         ):
-            id, cost, currency, model, tokens = known
-            if (model, tokens) != (call.model, call.tokens):
-                raise Conflict("unique_key: already used for another call", fields=["unique_key"], id=id)
-            return RecordResult(id, cost, currency, is_repeat=True)
+            if (known.model, known.tokens) != (call.model, call.tokens):
+                raise Conflict("unique_key: already used for another call", fields=["unique_key"], id=known.id)
+            return RecordResult(known.id, known.cost, known.currency, is_repeat=True)
         if reservation is not None:
             _drop_reservation(session, ctx, reservation)
         use = _build_use(ctx, session, call)
-        usage_store.add_use(session, use)
+        USAGE.add(session, use)
     return RecordResult(use.id, use.cost, use.currency)
 
 
@@ -72,7 +73,7 @@ def reserve_usage(
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
         now = ctx.now()
         session.do("usage_delete_expired", now=now)
-        use = _build_use(ctx, session, call)._replace(state="reserved", ends_at=now + seconds * SECOND)
+        use = replace(_build_use(ctx, session, call), state="reserved", ends_at=now + seconds * SECOND)
         names = list_names(session, call.principal)
         left = [
             _read_status(session, one, names, now)
@@ -81,7 +82,7 @@ def reserve_usage(
         ]
         for one in left:
             _check_budget(one, use, call.tokens.total)
-        usage_store.add_use(session, use)
+        USAGE.add(session, use)
     return RecordResult(use.id, use.cost, use.currency), left
 
 
@@ -92,10 +93,14 @@ def release_reservation(ctx: Context, reservation: str) -> None:
 
 
 def _drop_reservation(session: Session, ctx: Context, reservation: str) -> None:
-    row = session.row("usage_reservation", id=reservation)
-    if row is None or not (ctx.caller.has_right("admin") or ctx.caller.agent in row):
+    use, caller = USAGE.get(session, reservation), ctx.caller
+    if (
+        use is None
+        or use.state != "reserved"
+        or not (caller.has_right("admin") or caller.agent in (use.principal, use.agent))
+    ):
         raise NotFound(f"No reservation {reservation!r}: it expired, or was used or released before.")
-    session.do("usage_delete_reservation", id=reservation)
+    USAGE.delete(session, reservation)
 
 
 def _build_use(ctx: Context, session: Session, call: ModelCall) -> Use:
@@ -172,7 +177,7 @@ def list_budget_status(ctx: Context) -> list[BudgetStatus]:
 
 def set_price(ctx: Context, new: Price) -> None:
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        session.do("price_put", **new._asdict(), set_by=ctx.caller.agent, set_at=ctx.now())
+        PRICES.put(session, new)
 
 
 def list_prices(ctx: Context) -> Sequence[Price]:
@@ -182,7 +187,7 @@ def list_prices(ctx: Context) -> Sequence[Price]:
 
 def remove_price(ctx: Context, model: str, since: int) -> None:
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        if session.row("price_delete", model=model, since=since) is None:
+        if not PRICES.delete(session, model, since):
             raise NotFound(f"No price of {model!r} starts on that day.")
 
 
@@ -197,12 +202,22 @@ def set_budget(
     currency: str | None,
 ) -> BudgetStatus:
     """Set or change a budget; without tokens and cost, remove it."""
-    id = derive_id("budget", principal, model, period)
-    budget = Budget(id, principal, model, period, tokens, cost, currency)
+    id = price.derive_budget_id(principal, model, period)
+    budget = Budget(
+        id=id,
+        principal=principal,
+        model=model,
+        period=period,
+        tokens=tokens,
+        cost=cost,
+        currency=currency,
+        set_by=ctx.caller.agent,
+        set_at=ctx.now(),
+    )
     with ctx.store.transaction(ctx.progress.begin_commit) as session:
         if tokens is None and cost is None:
-            if session.row("budget_delete", id=id) is None:
+            if not BUDGETS.delete(session, id):
                 raise NotFound("No such budget.")
         else:
-            session.do("budget_put", **budget._asdict(), set_by=ctx.caller.agent, set_at=ctx.now())
+            BUDGETS.put(session, budget)
         return _read_status(session, budget, list_names(session, principal), ctx.now())

@@ -2,47 +2,87 @@
 
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.features.people.resolve_names import list_all_names, list_names
-from holdfast.features.usage.price import ANY, Period, Price, Tokens
+from holdfast.features.usage.price import (
+    Budget,
+    Price,
+    Use,
+    derive_budget_id,
+    parse_currency,
+    parse_model_pattern,
+    period_start,
+)
 from holdfast.kernel.context import Caller
+from holdfast.kernel.errors import Invalid
+from holdfast.kernel.storage.local_table import Export, LocalTable, Owner, Retention, must_be_free
 from holdfast.kernel.storage.port import Session, SqlPart
+from holdfast.kernel.timestamps import DAY
 
 
-class Budget(NamedTuple):
-    """A limit on tokens or cost per period."""
-
-    id: str
-    principal: str
-    model: str
-    period: Period
-    tokens: int | None
-    cost: int | None
-    currency: str | None
-
-    def covers(self, names: tuple[str, ...], model: str) -> bool:
-        price = Price(self.model, 0, "", None, None, None, None)
-        return (self.principal == ANY or self.principal in names) and price.matches(model)
+def _validate_use(use: Use) -> Use:
+    if (use.cost is None) != (use.currency is None):
+        raise Invalid("currency: required with a cost, and only then", fields=["currency"])
+    if use.currency is not None:
+        parse_currency(use.currency)
+    return replace(use, day=use.at // DAY)
 
 
-class Use(NamedTuple):
-    """One call of a model, or a reservation for one."""
+def _admit_use(session: Session, use: Use, trusted: bool) -> Use:
+    if use.unique_key is not None:
+        must_be_free("unique_key", find_by_key(session, use.agent, use.unique_key), use.id)
+    return use
 
-    id: str
-    at: int
-    day: int
-    principal: str
-    agent: str
-    session: str
-    model: str
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost: int | None
-    currency: str | None
-    state: str = "kept"
-    ends_at: int | None = None
-    unique_key: str | None = None
+
+def _validate_price(price: Price) -> Price:
+    parse_model_pattern(price.model)
+    parse_currency(price.currency)
+    return price
+
+
+def _validate_budget(budget: Budget) -> Budget:
+    parse_model_pattern(budget.model)
+    if budget.tokens is None and budget.cost is None:
+        raise Invalid("tokens: a budget needs tokens, a cost, or both", fields=["tokens", "cost"])
+    if budget.cost is not None or budget.currency is not None:
+        parse_currency(budget.currency or "")
+    return replace(budget, id=derive_budget_id(budget.principal, budget.model, budget.period))
+
+
+USAGE = LocalTable(
+    Use,
+    "usage",
+    owner=Owner("at"),
+    retention=Retention(
+        "usage",
+        "day",
+        part="usage.final",
+        # Usage of the current month always stays: budgets count it.
+        oldest=lambda now, days: min(now // DAY - days, period_start("month", now)),
+    ),
+    updates=(),
+    export=Export(
+        "usage",
+        includes=lambda use: use.state != "reserved" and use.task is None,
+        release=lambda use: replace(use, state="kept", ends_at=None),
+        validate=_validate_use,
+        admit=_admit_use,
+    ),
+)
+PRICES = LocalTable(
+    Price,
+    "price",
+    ("model", "since"),
+    export=Export("prices", latest=lambda price: price.set_at, validate=_validate_price),
+)
+BUDGETS = LocalTable(
+    Budget,
+    "budget",
+    plural="budgets",
+    owner=Owner("set_at"),
+    export=Export("budgets", latest=lambda budget: budget.set_at, validate=_validate_budget),
+)
 
 
 class UsageTotal(NamedTuple):
@@ -74,14 +114,9 @@ class UsageFilter(NamedTuple):
     limit: int = 1000
 
 
-def add_use(session: Session, use: Use) -> None:
-    session.do("usage_add", **use._asdict())
-
-
-def find_by_key(session: Session, agent: str, key: str) -> tuple[str, int | None, str | None, str, Tokens] | None:
-    """Return what an agent recorded under a key: id, cost, currency, model, tokens."""
-    row = session.row("usage_by_key", agent=agent, unique_key=key)
-    return None if row is None else (row[0], row[1], row[2], row[3], Tokens(*row[4:]))
+def find_by_key(session: Session, agent: str, key: str) -> Use | None:
+    """Return what an agent recorded under a key."""
+    return USAGE.first(session, ("usage.by_key",), {"agent": agent, "unique_key": key})
 
 
 def sum_spent(session: Session, budget: Budget, names: tuple[str, ...], since: int, now: int) -> tuple[int, int]:
@@ -119,8 +154,8 @@ def list_totals(session: Session, caller: Caller, filter: UsageFilter) -> list[U
 
 
 def list_prices(session: Session) -> list[Price]:
-    return [Price(*row) for row in session.rows("price_list")]
+    return PRICES.select(session, ("price.in_order",), {})
 
 
 def list_budgets(session: Session) -> list[Budget]:
-    return [Budget(*row) for row in session.rows("budget_list")]
+    return BUDGETS.select(session, ("budget.in_order",), {})

@@ -272,7 +272,7 @@ class Dispatcher:
         dead = not (done or gone) and (attempts >= most or item.body is None)
         again = not (done or gone or dead)
         with writing(self._ctx) as session:
-            full = dead and _count_dead(session, one.id) + 1 >= MAX_DEAD_LETTERS
+            full = dead and subscription_store.count_dead(session, one.id) + 1 >= MAX_DEAD_LETTERS
             row = session.row(
                 "subscription_record_attempt",
                 id=one.id,
@@ -302,7 +302,7 @@ class Dispatcher:
                 number=row[0],
             )
             subscription_store.save_delivery(session, delivery)
-            after = subscription_store.find_subscription(session, one.id)
+            after = subscription_store.SUBSCRIPTIONS.get(session, one.id)
         _log_outcome(one, item, delivery, gone=gone)
         return after
 
@@ -313,12 +313,6 @@ def _log_outcome(one: Subscription, item: PendingEvent, delivery: Delivery, *, g
         log.warning("The subscription %s ended: %s", one.id, GONE)
     elif delivery.state == "dead":
         log.warning("The subscription %s gave up change %d: %s", one.id, item.seq, delivery.error)
-
-
-def _count_dead(session: Session, id: str) -> int:
-    row = session.row("delivery_dead", subscription=id)
-    assert row is not None
-    return int(row[0])
 
 
 def _find_entry(ctx: Context, session: Session, seq: int) -> journal.Entry | None:

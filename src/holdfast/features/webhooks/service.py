@@ -12,6 +12,7 @@ from holdfast.features.history.event import EventFilter
 from holdfast.features.webhooks import store as subscription_store
 from holdfast.features.webhooks.model import MAX_SUBSCRIPTIONS, Delivery, Outcome, Subscription, SubscriptionStatus
 from holdfast.features.webhooks.signature import new_secret, validate_secret
+from holdfast.features.webhooks.store import SUBSCRIPTIONS
 from holdfast.kernel.context import Caller, Context, validate_agent_id
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal import journal
@@ -53,7 +54,7 @@ def subscribe(ctx: Context, request: SubscribeRequest) -> tuple[Subscription, st
         head = journal.get_head(session).seq
         place = head if request.after is None else min(request.after, head)
         subscription = _new_subscription(ctx, request.url, event_filter, secret, place)
-        subscription_store.add(session, subscription)
+        SUBSCRIPTIONS.add(session, subscription)
     return subscription, generated
 
 
@@ -106,7 +107,7 @@ def list_statuses(ctx: Context, session: Session) -> list[SubscriptionStatus]:
 
 
 def get_subscription(ctx: Context, session: Session, id: str) -> Subscription:
-    found = subscription_store.find_subscription(session, id)
+    found = SUBSCRIPTIONS.get(session, id)
     if found is None or not (found.agent == ctx.caller.agent or sees_all(ctx.caller)):
         raise NotFound(f"No subscription {id!r}, or it is not yours.", id=id)
     return found
@@ -116,7 +117,7 @@ def unsubscribe(ctx: Context, id: str) -> Subscription:
     """Remove a subscription; only requests already in flight are still delivered."""
     with writing(ctx) as session:
         found = get_subscription(ctx, session, id)
-        subscription_store.remove(session, found.id)
+        SUBSCRIPTIONS.delete(session, found.id)
     return found
 
 

@@ -7,9 +7,11 @@ from holdfast.features.people import service as principals
 from holdfast.features.people.interaction import MAX_REASON, Decision
 from holdfast.features.people.interactions import InteractionInput
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.resolve_names import list_names
-from holdfast.features.usage import store as usage
-from holdfast.features.usage.store import Use
+from holdfast.features.runs import store as runs
+from holdfast.features.runs.phases import ProviderSession
+from holdfast.features.runs.store import Scope
+from holdfast.features.usage.price import Use
+from holdfast.features.usage.store import USAGE
 from holdfast.integrations.kernex.import_report import RowSkipped
 from holdfast.integrations.kernex.import_state import ImportState
 from holdfast.integrations.kernex.rows import Row
@@ -27,19 +29,25 @@ def import_alias(state: ImportState, write: Transaction, row: Row) -> str | None
 
 
 def import_session(state: ImportState, write: Transaction, row: Row) -> str | None:
-    scope = {"channel": row.label("channel", ""), "namespace": state.namespace_of(row)}
-    sender, named = row.sender, row.label("session_id")
-    eyes = {"admin": True, "agent": "", "mine": [], "now": write.now}
-    names = list(list_names(write.session, sender))
-    here = write.session.row("provider_session_get", principals=names, **scope, **eyes)
-    if here is not None:
-        if here[1] == named:
-            return None
-        raise RowSkipped("another session is active there")
-    given = {"agent": state.ctx.caller.agent, "provider": "kernex", "session": named, "expires_at": None}
-    now = row.timestamp("updated_at")
-    write.session.do("provider_session_put", principal=sender, now=now, **scope, **given)
-    return named
+    now, named = row.timestamp("updated_at"), row.label("session_id")
+    fresh = ProviderSession(
+        channel=row.label("channel", ""),
+        principal=row.sender,
+        namespace=state.namespace_of(row),
+        agent=state.ctx.caller.agent,
+        provider="kernex",
+        session=named,
+        created_at=now,
+        updated_at=now,
+    )
+    scope = Scope(fresh.channel, fresh.principal, fresh.namespace)
+    current = runs.find_provider_sessions(write.session, state.ctx.caller, row.sender, scope, write.now)
+    if not current:
+        runs.save_provider_session(write.session, fresh)
+        return named
+    if current[0].session == named:
+        return None
+    raise RowSkipped("another session is active there")
 
 
 def import_usage(state: ImportState, write: Transaction, row: Row) -> str | None:
@@ -66,7 +74,7 @@ def import_usage(state: ImportState, write: Transaction, row: Row) -> str | None
         cost=cost or None,
         currency="USD" if cost else None,
     )
-    usage.add_use(write.session, use)
+    USAGE.add(write.session, use)
     return use.id
 
 

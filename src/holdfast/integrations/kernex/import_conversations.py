@@ -1,8 +1,11 @@
 """Import conversations, their messages and their summaries."""
 
+from msgspec.structs import replace
+
 from holdfast.features.conversations import store as conversations
+from holdfast.features.conversations.model import Conversation, Scope
 from holdfast.features.conversations.service import IDLE_AFTER
-from holdfast.features.conversations.store import Conversation, Scope
+from holdfast.features.conversations.store import CONVERSATIONS
 from holdfast.features.importers.model import split_text
 from holdfast.integrations.kernex.import_state import ImportState
 from holdfast.integrations.kernex.rows import Row
@@ -29,13 +32,12 @@ def order_messages(state: ImportState) -> None:
 def import_conversation(state: ImportState, write: Transaction, row: Row) -> str | None:
     fresh = _to_conversation(state, row)
     state.conversations[fresh.id] = row
-    here = write.session.row("conversation_get", id=fresh.id)
-    if here is None:
-        conversations.save_conversation(write.session, _with_state(state, write, row, fresh))
+    there = CONVERSATIONS.get(write.session, fresh.id)
+    if there is None:
+        CONVERSATIONS.put(write.session, _with_state(state, write, row, fresh))
         return fresh.id
-    there = conversations.conversation_of(here)
     turns, last = max(fresh.turns, there.turns), max(fresh.last_at, there.last_at)
-    conversations.save_conversation(write.session, there._replace(turns=turns, last_at=last))
+    CONVERSATIONS.put(write.session, replace(there, turns=turns, last_at=last))
     return None
 
 
@@ -51,9 +53,6 @@ def _to_conversation(state: ImportState, row: Row) -> Conversation:
         last_at=row.optional_timestamp("last_activity") or row.timestamp("updated_at"),
         closed_at=row.timestamp("updated_at"),
         turns=state.turn_counts[row.text("id")],
-        covered=0,
-        summary=None,
-        pruned=False,
     )
 
 
@@ -62,13 +61,13 @@ def _with_state(state: ImportState, write: Transaction, row: Row, fresh: Convers
     summary = row.optional_text("summary")
     if summary is not None and summary.strip():
         stored = _store_summary(state, write, fresh, summary)
-        return fresh._replace(state="closed", covered=fresh.turns, summary=stored.id)
+        return replace(fresh, state="closed", covered=fresh.turns, summary=stored.id)
     if not fresh.turns:
-        return fresh._replace(state="closed")
+        return replace(fresh, state="closed")
     scope = Scope(fresh.channel, fresh.principal, fresh.namespace)
     goes_on = row.text("status", "active") == "active" and fresh.last_at > write.now - IDLE_AFTER
     alone = goes_on and not conversations.list_active(write.session, scope)
-    return fresh._replace(state="active" if alone else "closing", closed_at=None)
+    return replace(fresh, state="active" if alone else "closing", closed_at=None)
 
 
 def _store_summary(state: ImportState, write: Transaction, one: Conversation, text: str) -> Memory:

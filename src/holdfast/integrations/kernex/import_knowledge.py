@@ -2,10 +2,9 @@
 
 from typing import cast
 
-from holdfast.features.learning import store as outcomes
 from holdfast.features.learning.lesson_rules import Evidence, Score, build_lesson_title
 from holdfast.features.learning.observations import build_observation_text
-from holdfast.features.learning.store import Outcome
+from holdfast.features.learning.store import OUTCOMES, Outcome
 from holdfast.features.memories.store_memory import find_title_holder
 from holdfast.features.people import facts
 from holdfast.features.people.person_namespace import people_namespace
@@ -86,9 +85,8 @@ def import_outcome(state: ImportState, write: Transaction, row: Row) -> str | No
         score=cast(Score, score),
         what=row.text("lesson"),
         source=row.text("source", "conversation"),
-        lesson=None,
     )
-    outcomes.add_outcome(write.session, one)
+    OUTCOMES.add(write.session, one)
     return one.id
 
 

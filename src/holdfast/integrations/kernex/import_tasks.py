@@ -4,11 +4,11 @@ from typing import cast, get_args
 
 from msgspec.structs import replace
 
-from holdfast.features.runs import store as runs
 from holdfast.features.runs.phases import Phase, PhaseState, Run, RunPlan, RunState
-from holdfast.features.tasks import store as tasks
+from holdfast.features.runs.store import PHASES, RUNS, list_phases
 from holdfast.features.tasks.model import State, Status, Task, TaskRun
 from holdfast.features.tasks.schedule import NAMED_RULES, parse_due, parse_schedule
+from holdfast.features.tasks.store import TASK_RUNS, TASKS
 from holdfast.integrations.kernex.import_state import ImportState
 from holdfast.integrations.kernex.rows import Row
 from holdfast.kernel.errors import Conflict, Invalid
@@ -31,31 +31,21 @@ def import_task(state: ImportState, write: Transaction, row: Row) -> str | None:
         reply_to=row.text("reply_target", ""),
         title=row.text("description"),
         kind=row.text("task_type", "reminder"),
-        handler="none",
-        target="",
         payload={
             "kernex": row.other_values("description", "channel", "reply_target", "project", "sender_id", "task_type")
         },
-        zone="UTC",
         first_at=at,
         repeat=repeat,
-        misfire="once",
         due_at=at,
         ready_at=at if task_state == "pending" else None,
         state=task_state,
         attempts=row.integer("retry_count", 0),
         most_attempts=max(5, row.integer("retry_count", 0) + 1),
-        timeout=300,
-        owner=None,
-        token=0,
-        claimed_at=None,
-        cancel_asked=False,
         last_error=row.optional_text("last_error"),
-        unique_key=None,
         created_at=made,
         updated_at=row.optional_timestamp("delivered_at") or made,
     )
-    tasks.put_task(write.session, task)
+    TASKS.put(write.session, task)
     state.tasks.add(task.id)
     return task.id
 
@@ -96,7 +86,7 @@ def import_task_run(state: ImportState, write: Transaction, row: Row) -> str | N
         error=row.optional_text("error"),
         tokens=None if row.values.get("tokens_used") is None else row.integer("tokens_used"),
     )
-    tasks.add_run(write.session, run)
+    TASK_RUNS.add(write.session, run)
     return run.id
 
 
@@ -113,10 +103,11 @@ def import_checkpoint(state: ImportState, write: Transaction, row: Row) -> str |
     """Import a phase of a run; the first one creates the run, and the phases decide its state."""
     id, name, now = row.label("run_id"), row.label("phase_name"), row.timestamp("updated_at")
     status = cast(PhaseState, row.one_of("status", get_args(PhaseState), "pending"))
-    run = runs.get_run(write.session, id) or _build_run(state, row, id, now)
+    run = RUNS.get(write.session, id) or _build_run(state, row, id, now)
     if run.token:
         raise Conflict("run_id: the run has continued here")
     phase = Phase(
+        run=id,
         name=name,
         place=state.phases[id].index(name),
         state=status,
@@ -126,8 +117,8 @@ def import_checkpoint(state: ImportState, write: Transaction, row: Row) -> str |
         started_at=row.timestamp("created_at"),
         updated_at=now,
     )
-    runs.put_run(write.session, _with_phases(run, [*runs.list_phases(write.session, id), phase], now))
-    runs.put_phase(write.session, id, phase)
+    RUNS.put(write.session, _with_phases(run, [*list_phases(write.session, id), phase], now))
+    PHASES.put(write.session, phase)
     return f"{id} {name}"
 
 
@@ -139,12 +130,7 @@ def _build_run(state: ImportState, row: Row, id: str, now: int) -> Run:
         namespace=state.namespace_of(row),
         topology=row.label("topology_name"),
         topology_hash=RunPlan(row.label("topology_name"), tuple(state.phases[id]), {}).hash,
-        inputs={},
         state="running",
-        owner=None,
-        token=0,
-        lease_until=None,
-        error=None,
         created_at=row.timestamp("created_at"),
         updated_at=now,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.features.importers import store as import_records
-from holdfast.features.importers.store import ImportRecord
+from holdfast.features.importers.store import IMPORT_RECORDS, ImportRecord
 from holdfast.integrations.kernex import import_activity, import_conversations, import_knowledge, import_tasks
 from holdfast.integrations.kernex.import_report import Report, RowSkipped
 from holdfast.integrations.kernex.import_state import ImportState, Options
@@ -90,7 +90,7 @@ class KernexImporter:
             noted: list[ImportRecord] = []
             for row in given:
                 self._import_row(write, row, known.get(self._state.row_key(row)), noted, keep)
-            import_records.put_records(write.session, noted)
+            IMPORT_RECORDS.put_many(write.session, noted)
 
     def _import_row(
         self, write: Transaction, row: Row, known: ImportRecord | None, noted: list[ImportRecord], keep: RowImporter
@@ -106,7 +106,7 @@ class KernexImporter:
             self._state.report.count_rows(row.table, left.result)
             self._state.report.add_reason(row.table, left.why)
             if left.result == "left":
-                noted.append(ImportRecord(self._state.row_key(row), "", "mine", None, row.digest, ""))
+                noted.append(self._build_record(row, ""))
         except TitleTaken as error:
             self._state.report.count_rows(row.table, "left")
             self._state.report.add_problem(row.where, error.message, rejected=False)
@@ -115,7 +115,11 @@ class KernexImporter:
         else:
             new = became is not None and known is None
             self._state.report.count_rows(row.table, "stored" if new else "unchanged")
-            noted.append(ImportRecord(self._state.row_key(row), became or "", "mine", None, row.digest, ""))
+            noted.append(self._build_record(row, became or ""))
+
+    def _build_record(self, row: Row, memory: str) -> ImportRecord:
+        key = self._state.row_key(row)
+        return ImportRecord(key=key, memory=memory, route="mine", digest=row.digest, text_digest="")
 
     def _count_known(self, row: Row, known: ImportRecord) -> None:
         """Count a row that was imported before; later changes in kernex are not applied."""

@@ -8,10 +8,18 @@ from typing import Any, Literal, NamedTuple, Protocol
 from holdfast.kernel.vector import Vector
 
 Row = tuple[Any, ...]
+
+
+class Sql(str):
+    """SQL text that is built from the names of a declared table; stands where the name of a statement may stand."""
+
+    __slots__ = ()
+
+
 SqlPart = str | tuple[str, int]
+"""Name of an SQL fragment, name and number, or `Sql`."""
 Clauses = tuple[Sequence[SqlPart], Mapping[str, Any]]
 """Parts of a statement that limit its rows, and their parameters."""
-"""Name of an SQL fragment, or name and number."""
 
 LOCK_SECONDS = 30.0
 """How long a writer waits, for other threads and other processes together."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from holdfast.kernel.storage.port import SqlPart
+from holdfast.kernel.storage.port import Sql, SqlPart
 
 _NAME = re.compile(r"^-- name: ([\w.]+)\n(?:--.*\n)*", re.M)
 _INCLUDE = re.compile(r"\{([\w.]+)\}")
@@ -45,10 +45,16 @@ def load_statements(*folders: Path) -> dict[str, str]:
     return {name: _INCLUDE.sub(lambda match: found[match[1]], sql) for name, sql in found.items()}
 
 
+def find_statement(named: Mapping[str, str], name: str) -> str:
+    """Return the text of a named statement, or the text that is given instead of a name."""
+    return name if isinstance(name, Sql) else named[name]
+
+
 def join_parts(named: Mapping[str, str], parts: Sequence[SqlPart]) -> str:
-    """Join named fragments to one statement; a number makes a fragment's `_n` parameters unique."""
+    """Join fragments to one statement; a number makes a fragment's `_n` parameters unique."""
     return "\n".join(
-        named[part] if isinstance(part, str) else number_parameters(named[part[0]], part[1]) for part in parts
+        find_statement(named, part) if isinstance(part, str) else number_parameters(named[part[0]], part[1])
+        for part in parts
     )
 
 

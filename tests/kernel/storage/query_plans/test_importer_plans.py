@@ -17,7 +17,7 @@ INDEXES = (
 def test_imported_chats_are_looked_up_by_index(plans: Plans, hold: holdfast.Holdfast) -> None:
     with plans.record_statements() as seen, hold.ctx.store.reading() as session:
         mined.find_records(session, ["a", "b"])
-        mined.find_same_utterance(session, "x")
+        mined.IMPORT_RECORDS.get_many(session, ["x"], "utterance_digest")
         mined.find_existing_memories(session, ["a", "b"])
     run = [one for one in seen if "from imported_statement" in one[0] or "select id from memory" in one[0]]
     assert len(run) == 3

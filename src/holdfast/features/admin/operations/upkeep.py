@@ -223,9 +223,9 @@ def gc(ctx: Context, request: Gc, progress: Progress) -> GcResult:
     return GcResult(
         collected=len(ids),
         expired_deleted=len(ids),
-        usage_dropped=pruned.usage,
-        task_runs_dropped=pruned.task_runs,
-        runs_dropped=pruned.runs,
+        usage_dropped=pruned["usage"],
+        task_runs_dropped=pruned["task_run"],
+        runs_dropped=pruned["run"],
         dry_run=request.dry_run,
         invalidation_notified=notified_or_unset(ctx),
     )

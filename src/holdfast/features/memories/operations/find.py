@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.memories import find_memories
-from holdfast.features.memories.find_memories import build_filter
+from holdfast.features.memories.read_memories import build_filter
 from holdfast.features.memories.views import MemoryView, list_computed, memory_views
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Kind

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from holdfast.features.sync import read_changes
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.bundles.file import CHUNK, BundleHead, BundleWriter, read_bundle_file
 from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.read_changes import Handshake
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from holdfast.kernel.journal import journal

@@ -6,8 +6,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.sync import conflicts as conflict_service
 from holdfast.features.sync import read_changes, status
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.exchange import ExchangeResult, sync_with
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.features.sync.status import PeerStatus
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset

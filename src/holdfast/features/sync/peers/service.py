@@ -136,10 +136,10 @@ def _get_peer(session: Session, name: str) -> Peer:
     return peer
 
 
-def _normalize_url(given: str | None) -> str | None:
-    if not given:
+def _normalize_url(url: str | None) -> str | None:
+    if not url:
         return None
-    return parse_address(given).geturl().rstrip("/")
+    return parse_address(url).geturl().rstrip("/")
 
 
 def replace_peers(now: Session, to: Session) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.features.sync.quarantine.store import QuarantinedChange
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
@@ -56,9 +56,9 @@ def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = 
     return [RetryOutcome(one, remaining.get(one.id)) for one in changes]
 
 
-def _sender_key(held: QuarantinedChange) -> tuple[str, bool]:
+def _sender_key(quarantined: QuarantinedChange) -> tuple[str, bool]:
     """Return the sender, and whether the change exceeded the sender's rights."""
-    return held.peer, held.reason in ("scope", "governance")
+    return quarantined.peer, quarantined.reason in ("scope", "governance")
 
 
 def _get_scope(session: Session, node: str, *, beyond: bool) -> PeerScope:

@@ -38,6 +38,7 @@ lint: $(READY)
 	$(BIN)/ruff check src benchmarks tests tools
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_imports.py
+	$(BIN)/python tools/check_layout.py
 	$(BIN)/python tools/make_operation_index.py --check
 	$(BIN)/python tools/make_stubs.py --check
 	$(BIN)/python tools/count_names.py

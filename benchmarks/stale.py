@@ -19,7 +19,7 @@ from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.graph import service as relate
-from holdfast.features.reflections import invalidation_store as invalidations
+from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.kernel.journal.kinds import LINK
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.link import Link, Relation

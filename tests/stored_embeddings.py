@@ -1,6 +1,6 @@
 """Read the stored embeddings of a store."""
 
-from holdfast.features.embeddings.store import PassageEmbedding
+from holdfast.features.embeddings.passage_vectors import PassageEmbedding
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.vector import Vector
 

@@ -28,6 +28,7 @@ def make_index() -> str:
         module = op.run.__module__
         parts = [*map(quote, (op.name, module, op.cli, op.summary)), surfaces]
         parts += [quote(op.aliases)] if op.aliases else []
+        parts += [f"topic={quote(op.topic)}"] if op.topic else []
         parts += [] if wire_type(op.answer) is not op.answer else ["has_records=False"]
         lines.append(f"    Entry({', '.join(parts)}),\n")
     return HEAD + "".join(lines) + ")\n"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy
 
 from holdfast.app import Holdfast
-from holdfast.features.embeddings import store as vectors
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.embeddings.passage_vectors import DueMemory, PassageEmbedding, Watermark
 from holdfast.features.embeddings.service import list_texts
-from holdfast.features.embeddings.store import DueMemory, PassageEmbedding, Watermark
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.journal import journal
 from holdfast.kernel.vector import Vector

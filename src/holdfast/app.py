@@ -136,7 +136,7 @@ def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:
     """Build the interceptors of the settings: the access log outside, then lifecycle hooks."""
     found: list[Interceptor] = []
     if settings.access_log != "none":
-        from holdfast.features.access.interactions import AuditInterceptor  # audit is off by default
+        from holdfast.features.people.interactions import AuditInterceptor  # audit is off by default
 
         found.append(AuditInterceptor(settings.access_log))
     if settings.hooks:

@@ -104,18 +104,6 @@ class Operations:
         """
         ...
 
-    def promote(
-        self, id: str, *, target_tier: Literal["mid", "long"] = "long", to_namespace: str | None = None
-    ) -> PromoteResult:
-        """Move a memory to a longer-lived tier, or copy it to a parent namespace.
-
-        Args:
-            id: Id or unambiguous id prefix.
-            target_tier: Tier to move it to.
-            to_namespace: Copy it to this parent namespace instead.
-        """
-        ...
-
     def forget(
         self,
         *,
@@ -130,14 +118,6 @@ class Operations:
             namespace: Namespace path, at most 8 segments, such as team/project.
             pattern: Words; any may match.
             tier: short: 6 hours, mid: 7 days, long: forever.
-            dry_run: Only report what would change.
-        """
-        ...
-
-    def gc(self, *, dry_run: bool = False) -> GcResult:
-        """Archive expired memories and delete records past their retention.
-
-        Args:
             dry_run: Only report what would change.
         """
         ...
@@ -385,16 +365,6 @@ class Operations:
         """
         ...
 
-    def get(self, id: str, *, as_of: datetime | str | None = None, known_at: datetime | str | None = None) -> GetResult:
-        """Show a memory with its links, now or at a past time.
-
-        Args:
-            id: Id or unambiguous id prefix.
-            as_of: State as it was true at this time.
-            known_at: State as this store knew it at this time.
-        """
-        ...
-
     def update(
         self,
         id: str,
@@ -461,6 +431,16 @@ class Operations:
             expected_version: Fail if the memory is at another version (1 to 9,007,199,254,740,991).
             embedding: Precomputed embedding: model and vector.
             agent_id: Act as this agent.
+        """
+        ...
+
+    def get(self, id: str, *, as_of: datetime | str | None = None, known_at: datetime | str | None = None) -> GetResult:
+        """Show a memory with its links, now or at a past time.
+
+        Args:
+            id: Id or unambiguous id prefix.
+            as_of: State as it was true at this time.
+            known_at: State as this store knew it at this time.
         """
         ...
 
@@ -1302,6 +1282,14 @@ class Operations:
         """
         ...
 
+    def principal_stats(self, name: str) -> PrincipalStats:
+        """Count the conversations, messages, observations and facts of a principal.
+
+        Args:
+            name: A name, such as ann or slack:U42.
+        """
+        ...
+
     def curate(
         self,
         *,
@@ -1500,6 +1488,18 @@ class Operations:
             content: Text to remember.
             namespace: Namespace path, at most 8 segments, such as team/project.
             threshold: Minimum similarity of a duplicate (0.5 to 1).
+        """
+        ...
+
+    def promote(
+        self, id: str, *, target_tier: Literal["mid", "long"] = "long", to_namespace: str | None = None
+    ) -> PromoteResult:
+        """Move a memory to a longer-lived tier, or copy it to a parent namespace.
+
+        Args:
+            id: Id or unambiguous id prefix.
+            target_tier: Tier to move it to.
+            to_namespace: Copy it to this parent namespace instead.
         """
         ...
 
@@ -2696,14 +2696,6 @@ class Operations:
         """
         ...
 
-    def principal_stats(self, name: str) -> PrincipalStats:
-        """Count the conversations, messages, observations and facts of a principal.
-
-        Args:
-            name: A name, such as ann or slack:U42.
-        """
-        ...
-
     def principal_list(self, *, limit: int = 100, after: str = "") -> Names:
         """List known names and the principals they stand for.
 
@@ -2865,6 +2857,46 @@ class Operations:
         """
         ...
 
+    def reflect_suggest(
+        self,
+        *,
+        namespace: str | None = None,
+        days: int = 30,
+        min_size: int = 3,
+        max_size: int = 12,
+        limit: int = 10,
+        again: bool = False,
+        draft: bool = True,
+        dry_run: bool = False,
+    ) -> Suggestions:
+        """Propose reflections on groups of similar recent observations.
+
+        The same observations give the same proposals, and each proposal is made once. Nothing is stored as a memory. Each
+        comes with a draft, from the sources' sentences or from the configured model; a dry run calls no model.
+
+        Args:
+            namespace: Only this namespace and below.
+            days: Age limit of the observations, in days (1 to 3,650).
+            min_size: Minimum number of sources (2 to 64).
+            max_size: Maximum number of sources (2 to 64).
+            limit: Maximum number of proposals (1 to 100).
+            again: Include earlier proposals that were not dismissed.
+            draft: Draft a conclusion for each (with a model if set).
+            dry_run: Do not record these as proposed.
+
+        Returns:
+            Suggestions: iterate over it for its `suggestions`.
+        """
+        ...
+
+    def reflect_dismiss(self, offer_id: str) -> DismissResult:
+        """Never propose these sources together again.
+
+        Args:
+            offer_id: Id of the proposal.
+        """
+        ...
+
     def export_reflection(self, memory_id: str, *, format: Literal["md", "json"] = "md") -> ReflectionText:
         """Export one reflection with its sources, as Markdown or JSON.
 
@@ -2906,46 +2938,6 @@ class Operations:
             trust_source: Keep their owners; otherwise you become the owner.
             on_conflict: If the title is taken: error, merge (default), or version (add a number).
             dry_run: Only report what would change.
-        """
-        ...
-
-    def reflect_suggest(
-        self,
-        *,
-        namespace: str | None = None,
-        days: int = 30,
-        min_size: int = 3,
-        max_size: int = 12,
-        limit: int = 10,
-        again: bool = False,
-        draft: bool = True,
-        dry_run: bool = False,
-    ) -> Suggestions:
-        """Propose reflections on groups of similar recent observations.
-
-        The same observations give the same proposals, and each proposal is made once. Nothing is stored as a memory. Each
-        comes with a draft, from the sources' sentences or from the configured model; a dry run calls no model.
-
-        Args:
-            namespace: Only this namespace and below.
-            days: Age limit of the observations, in days (1 to 3,650).
-            min_size: Minimum number of sources (2 to 64).
-            max_size: Maximum number of sources (2 to 64).
-            limit: Maximum number of proposals (1 to 100).
-            again: Include earlier proposals that were not dismissed.
-            draft: Draft a conclusion for each (with a model if set).
-            dry_run: Do not record these as proposed.
-
-        Returns:
-            Suggestions: iterate over it for its `suggestions`.
-        """
-        ...
-
-    def reflect_dismiss(self, offer_id: str) -> DismissResult:
-        """Never propose these sources together again.
-
-        Args:
-            offer_id: Id of the proposal.
         """
         ...
 
@@ -3542,6 +3534,14 @@ class Operations:
         """Check the health of the store: files, journal, embeddings, peers, backups."""
         ...
 
+    def gc(self, *, dry_run: bool = False) -> GcResult:
+        """Archive expired memories and delete records past their retention.
+
+        Args:
+            dry_run: Only report what would change.
+        """
+        ...
+
     def usage_record(
         self,
         model: str,
@@ -3815,18 +3815,6 @@ class AsyncOperations:
         """
         ...
 
-    async def promote(
-        self, id: str, *, target_tier: Literal["mid", "long"] = "long", to_namespace: str | None = None
-    ) -> PromoteResult:
-        """Move a memory to a longer-lived tier, or copy it to a parent namespace.
-
-        Args:
-            id: Id or unambiguous id prefix.
-            target_tier: Tier to move it to.
-            to_namespace: Copy it to this parent namespace instead.
-        """
-        ...
-
     async def forget(
         self,
         *,
@@ -3841,14 +3829,6 @@ class AsyncOperations:
             namespace: Namespace path, at most 8 segments, such as team/project.
             pattern: Words; any may match.
             tier: short: 6 hours, mid: 7 days, long: forever.
-            dry_run: Only report what would change.
-        """
-        ...
-
-    async def gc(self, *, dry_run: bool = False) -> GcResult:
-        """Archive expired memories and delete records past their retention.
-
-        Args:
             dry_run: Only report what would change.
         """
         ...
@@ -4098,18 +4078,6 @@ class AsyncOperations:
         """
         ...
 
-    async def get(
-        self, id: str, *, as_of: datetime | str | None = None, known_at: datetime | str | None = None
-    ) -> GetResult:
-        """Show a memory with its links, now or at a past time.
-
-        Args:
-            id: Id or unambiguous id prefix.
-            as_of: State as it was true at this time.
-            known_at: State as this store knew it at this time.
-        """
-        ...
-
     async def update(
         self,
         id: str,
@@ -4176,6 +4144,18 @@ class AsyncOperations:
             expected_version: Fail if the memory is at another version (1 to 9,007,199,254,740,991).
             embedding: Precomputed embedding: model and vector.
             agent_id: Act as this agent.
+        """
+        ...
+
+    async def get(
+        self, id: str, *, as_of: datetime | str | None = None, known_at: datetime | str | None = None
+    ) -> GetResult:
+        """Show a memory with its links, now or at a past time.
+
+        Args:
+            id: Id or unambiguous id prefix.
+            as_of: State as it was true at this time.
+            known_at: State as this store knew it at this time.
         """
         ...
 
@@ -5019,6 +4999,14 @@ class AsyncOperations:
         """
         ...
 
+    async def principal_stats(self, name: str) -> PrincipalStats:
+        """Count the conversations, messages, observations and facts of a principal.
+
+        Args:
+            name: A name, such as ann or slack:U42.
+        """
+        ...
+
     async def curate(
         self,
         *,
@@ -5217,6 +5205,18 @@ class AsyncOperations:
             content: Text to remember.
             namespace: Namespace path, at most 8 segments, such as team/project.
             threshold: Minimum similarity of a duplicate (0.5 to 1).
+        """
+        ...
+
+    async def promote(
+        self, id: str, *, target_tier: Literal["mid", "long"] = "long", to_namespace: str | None = None
+    ) -> PromoteResult:
+        """Move a memory to a longer-lived tier, or copy it to a parent namespace.
+
+        Args:
+            id: Id or unambiguous id prefix.
+            target_tier: Tier to move it to.
+            to_namespace: Copy it to this parent namespace instead.
         """
         ...
 
@@ -6415,14 +6415,6 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_stats(self, name: str) -> PrincipalStats:
-        """Count the conversations, messages, observations and facts of a principal.
-
-        Args:
-            name: A name, such as ann or slack:U42.
-        """
-        ...
-
     async def principal_list(self, *, limit: int = 100, after: str = "") -> Names:
         """List known names and the principals they stand for.
 
@@ -6586,6 +6578,46 @@ class AsyncOperations:
         """
         ...
 
+    async def reflect_suggest(
+        self,
+        *,
+        namespace: str | None = None,
+        days: int = 30,
+        min_size: int = 3,
+        max_size: int = 12,
+        limit: int = 10,
+        again: bool = False,
+        draft: bool = True,
+        dry_run: bool = False,
+    ) -> Suggestions:
+        """Propose reflections on groups of similar recent observations.
+
+        The same observations give the same proposals, and each proposal is made once. Nothing is stored as a memory. Each
+        comes with a draft, from the sources' sentences or from the configured model; a dry run calls no model.
+
+        Args:
+            namespace: Only this namespace and below.
+            days: Age limit of the observations, in days (1 to 3,650).
+            min_size: Minimum number of sources (2 to 64).
+            max_size: Maximum number of sources (2 to 64).
+            limit: Maximum number of proposals (1 to 100).
+            again: Include earlier proposals that were not dismissed.
+            draft: Draft a conclusion for each (with a model if set).
+            dry_run: Do not record these as proposed.
+
+        Returns:
+            Suggestions: iterate over it for its `suggestions`.
+        """
+        ...
+
+    async def reflect_dismiss(self, offer_id: str) -> DismissResult:
+        """Never propose these sources together again.
+
+        Args:
+            offer_id: Id of the proposal.
+        """
+        ...
+
     async def export_reflection(self, memory_id: str, *, format: Literal["md", "json"] = "md") -> ReflectionText:
         """Export one reflection with its sources, as Markdown or JSON.
 
@@ -6627,46 +6659,6 @@ class AsyncOperations:
             trust_source: Keep their owners; otherwise you become the owner.
             on_conflict: If the title is taken: error, merge (default), or version (add a number).
             dry_run: Only report what would change.
-        """
-        ...
-
-    async def reflect_suggest(
-        self,
-        *,
-        namespace: str | None = None,
-        days: int = 30,
-        min_size: int = 3,
-        max_size: int = 12,
-        limit: int = 10,
-        again: bool = False,
-        draft: bool = True,
-        dry_run: bool = False,
-    ) -> Suggestions:
-        """Propose reflections on groups of similar recent observations.
-
-        The same observations give the same proposals, and each proposal is made once. Nothing is stored as a memory. Each
-        comes with a draft, from the sources' sentences or from the configured model; a dry run calls no model.
-
-        Args:
-            namespace: Only this namespace and below.
-            days: Age limit of the observations, in days (1 to 3,650).
-            min_size: Minimum number of sources (2 to 64).
-            max_size: Maximum number of sources (2 to 64).
-            limit: Maximum number of proposals (1 to 100).
-            again: Include earlier proposals that were not dismissed.
-            draft: Draft a conclusion for each (with a model if set).
-            dry_run: Do not record these as proposed.
-
-        Returns:
-            Suggestions: iterate over it for its `suggestions`.
-        """
-        ...
-
-    async def reflect_dismiss(self, offer_id: str) -> DismissResult:
-        """Never propose these sources together again.
-
-        Args:
-            offer_id: Id of the proposal.
         """
         ...
 
@@ -7265,6 +7257,14 @@ class AsyncOperations:
 
     async def doctor(self) -> DoctorReport:
         """Check the health of the store: files, journal, embeddings, peers, backups."""
+        ...
+
+    async def gc(self, *, dry_run: bool = False) -> GcResult:
+        """Archive expired memories and delete records past their retention.
+
+        Args:
+            dry_run: Only report what would change.
+        """
         ...
 
     async def usage_record(

@@ -255,8 +255,8 @@ class Context:
     """Called after each commit that wrote memories."""
     activity: WriteActivity = field(default_factory=WriteActivity)
     """When this process wrote last."""
-    notices: list[Struct] = field(default_factory=list)
-    """Records that listeners added to this caller's changes, such as notices to owners of stale memories."""
+    flagged: list[str] = field(default_factory=list)
+    """Ids of memories that this caller's changes flagged stale."""
     quorum: QuorumGuard | None = None
     """Waits for peers to acknowledge changes; None: no quorum."""
     interceptors: tuple[Interceptor, ...] = ()
@@ -267,7 +267,7 @@ class Context:
     """Journal positions of this caller's changes, if a quorum is required."""
 
     def for_caller(self, caller: Caller, progress: Progress = SILENT) -> Context:
-        return replace(self, caller=caller, progress=progress, notices=[], positions=[])
+        return replace(self, caller=caller, progress=progress, flagged=[], positions=[])
 
     def new_id(self) -> str:
         return uuid7(self.now())
@@ -286,7 +286,7 @@ class Context:
         if self.store.lacks_key():
             self._create_key()
         places: list[journal.Position] = []
-        notified: list[Struct] = []
+        flagged: list[str] = []
         try:
             with self.activity.track_write(), self.store.transaction(self.progress.begin_commit) as session:
                 write = Transaction(
@@ -294,7 +294,7 @@ class Context:
                 )
                 yield write
                 write.flush()
-                places, notified = write.positions, write.notices
+                places, flagged = write.positions, write.flagged
                 if self.quorum is not None and places:
                     self.quorum.mark(session, places, write.origin, write.now)
             self.on_commit()
@@ -307,7 +307,7 @@ class Context:
                 raise StoreUnreachable(
                     "The connection to the database broke; nothing was written. Try again.", retryable=True
                 ) from unknown
-        self.notices.extend(notified)
+        self.flagged.extend(flagged)
         if self.quorum is not None:
             self.positions.extend(places)
 

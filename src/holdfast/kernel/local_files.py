@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import StoreFull, StoreUnreachable
+from holdfast.kernel.errors import Invalid, StoreFull, StoreUnreachable
 
 
 def local_path(text: str) -> Path:
@@ -30,3 +30,9 @@ def translate_os_errors(folder: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull from error
         raise StoreUnreachable(f"{error.filename or folder}: {error.strerror}.") from error
+
+
+def require_local(ctx: Context, field: str) -> None:
+    """Raise unless the caller is on this machine: only then may it name local paths."""
+    if not ctx.caller.is_local:
+        raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.features.embeddings import store as vectors
+from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.kernel.errors import Invalid
 from stored_embeddings import read_embeddings
 

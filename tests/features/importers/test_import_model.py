@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.importers.model import (
-    check_timestamp,
-    make_title,
-    read_timestamp,
-    remove_recalled,
-    split_text,
-    to_one_line,
-)
+from holdfast.features.importers.model import check_timestamp, make_title, read_timestamp, split_text, to_one_line
+from holdfast.kernel.text.recalled_blocks import remove_recalled
 from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
 NOW = parse_timestamp("2026-01-31T09:00:00Z", "now")

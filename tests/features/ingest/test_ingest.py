@@ -11,7 +11,7 @@ from ingest_text import URI, ingest_text
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import app
-from holdfast.features.embeddings import store as vectors
+from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.features.ingest import plan as ingest_plan
 from holdfast.features.ingest import split_document
 from holdfast.features.ingest import store as ingests

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
 from holdfast.features.recall import lexical_hits
 from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED

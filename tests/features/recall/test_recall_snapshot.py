@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.features.history import snapshot as then
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import Invalid, OperationCancelled

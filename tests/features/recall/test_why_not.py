@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.features.memories.store import AccessLog
+from holdfast.features.memories.read_memories import AccessLog
 from holdfast.features.recall import lexical_hits
 from holdfast.kernel.errors import NotFound
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.features.graph import store as links
-from holdfast.features.graph.store import LinkFilter
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
 
 
 @pytest.fixture

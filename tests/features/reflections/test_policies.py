@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.features.namespaces import policy_store as policies
 from holdfast.features.namespaces.model import Rules
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 
 
 def read_rules(hold: holdfast.Holdfast, namespace: str) -> Rules:
     with hold.ctx.reading() as session:
-        return policies.resolve_rules(session, namespace)
+        return resolve_rules(session, namespace)
 
 
 def test_without_policies_the_defaults_apply(hold: holdfast.Holdfast) -> None:

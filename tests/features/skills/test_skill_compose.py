@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.features.memories.store import AccessLog
+from holdfast.features.memories.read_memories import AccessLog
 from holdfast.features.recall import flush_access
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.text import token_count

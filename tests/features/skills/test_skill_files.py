@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.features.skills import file_contents
 from holdfast.features.skills import files as skill_files
 from holdfast.features.skills import folder as skill_folder
-from holdfast.features.skills import store as skills
 from holdfast.features.skills.archive import read_archive
 from holdfast.features.skills.files import Draft
 from holdfast.features.skills.model import MAX_BYTES, MAX_FILES, File, build_file
@@ -456,15 +456,15 @@ def test_nothing_is_written_outside_the_target(tmp_path: Path, path: str) -> Non
 
 @given(st.binary(max_size=2000))
 def test_a_packed_archive_can_be_unpacked(content: bytes) -> None:
-    assert skills.decompress(skills.compress(content), len(content)) == content
+    assert file_contents.decompress(file_contents.compress(content), len(content)) == content
 
 
 def test_a_decompression_bomb_is_not_unpacked() -> None:
-    bomb = skills.compress(bytes(1 << 28))
+    bomb = file_contents.compress(bytes(1 << 28))
     assert len(bomb) < 100_000
     with pytest.raises(Invalid):
-        skills.decompress(bomb)
+        file_contents.decompress(bomb)
     with pytest.raises(Invalid):
-        skills.decompress(bomb, 10)
+        file_contents.decompress(bomb, 10)
     with pytest.raises(Invalid):
-        skills.decompress(b"not zstd")
+        file_contents.decompress(b"not zstd")

@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from engines import raw_connection
 from holdfast.app import Holdfast
-from holdfast.features.memories.store import SqlPart
+from holdfast.features.memories.read_memories import SqlPart
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.postgres.engine import PLANNER_SETTINGS
 from holdfast.kernel.storage.postgres.engine import connect as connect_postgres

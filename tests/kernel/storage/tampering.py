@@ -5,8 +5,9 @@ import re
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.features.access.model import AGENT, GRANT, Agent, Grant
+from holdfast.features.access.model import AGENT, Agent
 from holdfast.features.graph.model import ALIAS, Alias
+from holdfast.features.memories.grant import GRANT, Grant
 from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standard
 from holdfast.kernel.journal.kinds import LINK
 from holdfast.kernel.records.link import Link

@@ -3,12 +3,13 @@
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.access.model import AGENT, GRANT, Agent, Grant, Permission, agent_of
+from holdfast.features.access.model import AGENT, Agent, agent_of
 from holdfast.features.access.notice import Notice
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.memories.store import require_owner
-from holdfast.features.namespaces.policy_store import EVERYWHERE
+from holdfast.features.memories.grant import GRANT, Grant, Permission
+from holdfast.features.memories.read_memories import require_owner
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.kernel.context import Context, validate_agent_id, validate_agent_type
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction

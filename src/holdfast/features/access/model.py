@@ -1,4 +1,4 @@
-"""Agents, and grants on private memories."""
+"""Registered agents."""
 
 from typing import Literal
 
@@ -8,23 +8,6 @@ from msgspec import Struct
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
 from holdfast.kernel.storage.port import Row
-
-Permission = Literal["read", "write", "admin"]
-
-
-class Grant(Struct, frozen=True):
-    """A grant: what one agent may do with another's private memory."""
-
-    id: str
-    memory: str
-    agent: str
-    permission: Permission
-    granted_by: str
-    created_at: int
-    updated_at: int
-    origin: str
-    version: int
-    state: Literal["live", "deleted"] = "live"
 
 
 class Agent(Struct, frozen=True):
@@ -45,16 +28,6 @@ def agent_of(row: Row) -> Agent:
     return Agent(row[0], row[1], tuple(msgspec.json.decode(row[2])), *row[3:])
 
 
-GRANT = register_kind(
-    Kind(
-        "memory_grant",
-        Grant,
-        MergeSchema(conflict_fields=("permission", "state")),
-        lambda grant: grant.memory,
-        lambda row: Grant(*row),
-        references=lambda grant: (("memory", grant.memory),),
-    )
-)
 AGENT = register_kind(
     Kind(
         "agent",

@@ -1,17 +1,3 @@
--- name: memory_grant_put
-insert into memory_grant (id, memory, agent, permission, granted_by, created_at, updated_at, origin, version, state, field_versions)
-values (:id, :memory, :agent, :permission, :granted_by, :created_at, :updated_at, :origin, :version, :state, :field_versions)
-on conflict (id) do update set permission = excluded.permission, updated_at = excluded.updated_at,
-  version = excluded.version, state = excluded.state, field_versions = excluded.field_versions
-where memory_grant.version = :expected returning version
--- name: memory_grant_field_versions
-select field_versions from memory_grant where id = :id
--- name: memory_grant.columns
-g.id, g.memory, g.agent, g.permission, g.granted_by, g.created_at, g.updated_at, g.origin, g.version, g.state
--- name: memory_grant_get
-select {memory_grant.columns} from memory_grant g where g.id = :id
--- name: memory_grant_all
-select {memory_grant.columns} from memory_grant g where g.id > :after order by g.id limit :limit
 -- name: agent_put
 insert into agent (id, agent_type, capabilities, created_at, updated_at, origin, version, state, field_versions)
 values (:id, :agent_type, :capabilities, :created_at, :updated_at, :origin, :version, :state, :field_versions)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.features.sync.peers import store as peers
+from holdfast.features.sync.peers.service import replace_peers
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NewerStore, NotAStore, NotFound, StoreDamaged, StoreError
 from holdfast.kernel.journal import journal
@@ -344,5 +344,5 @@ def _begin_incarnation(ctx: Context, fresh: Store, owner: journal.Owner) -> str:
         for key in before.rows("key_all"):
             session.do("key_put", **dict(zip(_KEY_COLUMNS, key, strict=True)))
         if then.node == now.node:
-            peers.replace_peers(before, session)
+            replace_peers(before, session)
         return journal.start_incarnation(session, owner, now.node, number, adopt=True).origin

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from holdfast.features.admin import backup
+from holdfast.features.embeddings import passage_vectors
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.history import service as history
-from holdfast.features.sync.quorum import store as ack_store
-from holdfast.features.webhooks import store as webhook_store
+from holdfast.features.sync.quorum.pending_ack import count_pending
 from holdfast.features.webhooks.model import REVOKED, SubscriptionStatus
+from holdfast.features.webhooks.service import list_all_statuses
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import EmbedderFailed, StoreError
 from holdfast.kernel.journal import journal
@@ -175,7 +175,7 @@ def _check_embeddings(ctx: Context) -> SectionContent:
     if embedder is None:
         return {"model": None}, []
     with ctx.reading() as session:
-        live, without = embedding_store.count_missing(session, embedder.model)
+        live, without = passage_vectors.count_missing(session, embedder.model)
     facts = {"model": embedder.model, "remote": embedder.remote, "memories": live, "without": without}
     try:
         embedding_service.check_model_loads(embedder)
@@ -192,7 +192,7 @@ def _check_embeddings(ctx: Context) -> SectionContent:
 def _check_replication(ctx: Context) -> SectionContent:
     """Check for changes without acknowledgements and for changes in quarantine."""
     with ctx.reading() as session:
-        pending, since = ack_store.count_pending(session)
+        pending, since = count_pending(session)
         aside = len(session.rows("quarantine_names"))
     facts = {"pending": pending, "since": format_timestamp(since) if since else None, "quarantined": aside}
     findings = []
@@ -206,7 +206,7 @@ def _check_replication(ctx: Context) -> SectionContent:
 def _check_subscriptions(ctx: Context) -> SectionContent:
     """Check for ended subscriptions and dead letters."""
     with ctx.reading() as session:
-        statuses = webhook_store.list_statuses(session, None)
+        statuses = list_all_statuses(session)
     facts = {
         "active": sum(one.state == "active" for one in statuses),
         "ended": sum(one.state == "ended" for one in statuses),

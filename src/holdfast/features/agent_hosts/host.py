@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from holdfast.features.importers.model import to_one_line
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.memory import Memory
 
 Event = Literal["session-start", "prompt", "tool", "session-end"]
 EVENTS: tuple[str, ...] = get_args(Event)
@@ -120,8 +119,3 @@ def _describe_tool_input(tool_input: Any) -> str:
 def build_answer(name: str, text: str) -> dict[str, Any]:
     """Build the answer that adds context to a session; the same for both hosts."""
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
-
-
-def is_prompt(memory: Memory) -> bool:
-    """Return whether a memory is a captured prompt: it resembles similar prompts but answers none."""
-    return memory.speaker == "user" and "host" in memory.metadata

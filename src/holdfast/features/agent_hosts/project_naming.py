@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from holdfast.features.people import person_namespace
-from holdfast.kernel.context import with_ancestors
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.validate import namespace as validate_namespace
 
@@ -182,8 +181,3 @@ def validate_project(name: str, field: str = "project") -> str:
     if name.partition("/")[0] in PERSONAL_ROOTS or name.rpartition("/")[2].startswith("_"):
         raise Invalid(f"{field}: {name} is reserved and cannot be a project", fields=[field])
     return name
-
-
-def related_namespaces(names: Iterable[str], default: str) -> tuple[str, ...]:
-    """List the namespaces to search for a project: its names, their parents and the default namespace."""
-    return tuple(dict.fromkeys([*(place for name in names for place in with_ancestors(name)), default]))

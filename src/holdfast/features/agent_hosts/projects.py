@@ -12,7 +12,7 @@ import msgspec
 from holdfast.features.agent_hosts import project_naming
 from holdfast.features.agent_hosts.project_naming import OVERRIDE_FILE, MatchedBy, Override
 from holdfast.features.people import service as principal_service
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound, StoreNotFound
 

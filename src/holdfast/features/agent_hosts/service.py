@@ -8,22 +8,23 @@ from msgspec.structs import replace
 
 from holdfast.features.agent_hosts import projects
 from holdfast.features.agent_hosts import store as hook_sessions
-from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent, is_prompt
-from holdfast.features.agent_hosts.project_naming import related_namespaces
+from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent
 from holdfast.features.agent_hosts.store import MAX_TOOLS
 from holdfast.features.context_blocks import for_query, session_start
 from holdfast.features.context_blocks.context_packing import PackedBlock, pack_block
+from holdfast.features.context_blocks.session_start import is_prompt, related_namespaces
 from holdfast.features.embeddings import service as embed
 from holdfast.features.importers.capture import Role
-from holdfast.features.importers.model import digest, remove_recalled
+from holdfast.features.importers.model import digest
 from holdfast.features.importers.readers.blocks import is_own_tool
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people.person_namespace import people_namespace as people_place
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.recall.query import Query, RecallRequest, parse_query
 from holdfast.features.recall.service import COMMON_STEMS, Hit, PackResult, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import index_terms as tokens
+from holdfast.kernel.text.recalled_blocks import remove_recalled
 
 MAX_HITS = 20
 MAX_CANDIDATES = 100

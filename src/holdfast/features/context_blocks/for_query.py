@@ -5,10 +5,10 @@ from secrets import randbelow
 from typing import NamedTuple
 
 from holdfast.features.context_blocks import context_packing, packed_memory
-from holdfast.features.graph import store as link_store
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import normalize_filter
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import normalize_filter
 from holdfast.features.recall.candidates import occurred_or_created_at
 from holdfast.features.recall.query import RecallRequest, parse_query
 from holdfast.features.recall.search_index import find_match_times
@@ -143,7 +143,7 @@ def _read_current(ctx: Context, session: Session, hits: list[Hit]) -> dict[str, 
 def find_superseding(ctx: Context, session: Session, ids: list[str]) -> dict[str, str]:
     """Find the memories that supersede some others and that the caller may see."""
     which = LinkFilter(relations=("supersedes",))
-    edges = link_store.list_incoming(session, ctx.caller, ids, which, ctx.now(), limit=10 * len(ids))
+    edges = links.list_incoming(session, ctx.caller, ids, which, ctx.now(), limit=10 * len(ids))
     return {edge.link.target: edge.id for edge in edges}
 
 

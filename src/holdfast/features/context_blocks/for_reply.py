@@ -10,25 +10,24 @@ from holdfast.features.context_blocks.parts import (
     Item,
     Shares,
     allocate_budget,
-    list_open_tasks,
     list_stale_items,
     read_part,
 )
 from holdfast.features.conversations import onboarding_progress
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations import store as conversation_store
+from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
 from holdfast.features.conversations.onboarding import Step
-from holdfast.features.conversations.store import Conversation, Scope
-from holdfast.features.curation.extract_summary import fit_summary
 from holdfast.features.learning import lessons
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people import facts, person_namespace
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit, PackResult, recall
+from holdfast.features.tasks.service import list_open_tasks
 from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
 from holdfast.kernel.text.content_scan import find_injections
+from holdfast.kernel.text.extract_summary import fit_summary
 from holdfast.kernel.text.language import DEFAULT_LANGUAGE, detect_language
 from holdfast.kernel.timestamps import format_timestamp
 
@@ -192,29 +191,24 @@ def _detect_language(ctx: Context, scope: Scope, message: str, conversation: Con
         return Language(preferred[0].content, "preference")
     if found := detect_language(message):
         return Language(found, "message")
-    turns = [] if conversation is None else _read_last_turns(ctx, conversation, MAX_LANGUAGE_TURNS)
+    turns = [] if conversation is None else conversations.read_last_turns(ctx, conversation, MAX_LANGUAGE_TURNS)
     languages = (detect_language(turn.content) for turn in reversed(turns) if turn.speaker == "user")
     found = next((one for one in languages if one is not None), None)
     return Language(DEFAULT_LANGUAGE, "default") if found is None else Language(found, "conversation")
-
-
-def _read_last_turns(ctx: Context, conversation: Conversation, most: int) -> list[Memory]:
-    with ctx.reading() as session:
-        return conversation_store.list_last_turns(session, ctx.caller, conversation, ctx.now(), most)
 
 
 def _read_history(ctx: Context, _: Scope, __: str, conversation: Conversation | None) -> list[Item]:
     """Read the last turns, newest first, including all that no summary covers."""
     if conversation is None:
         return []
-    turns = _read_last_turns(ctx, conversation, conversations.count_turns_to_read(conversation))
+    turns = conversations.read_last_turns(ctx, conversation, conversations.count_turns_to_read(conversation))
     items = [_memory_item(turn, f"{turn.speaker}: {turn.content}")._replace(place=turn.place or 0) for turn in turns]
     return items[::-1]
 
 
 def _read_summaries(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> list[Item]:
     """Read the summaries of earlier conversations, newest first."""
-    which = conversation_store.ConversationFilter((scope.principal,), scope.channel, scope.namespace, "closed")
+    which = ConversationFilter((scope.principal,), scope.channel, scope.namespace, "closed")
     found = conversations.list_conversations(ctx, which, 3, 0)
     return [_memory_item(summary, summary.content) for _, summary in found if summary is not None]
 

@@ -4,10 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.invalidation_store import InvalidationFilter
-from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.model import Task
-from holdfast.features.tasks.store import TaskFilter
+from holdfast.features.reflections.read_invalidations import InvalidationFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 
@@ -49,12 +46,6 @@ def read_part(name: str, read: Callable[[], list[Item] | ContextPart]) -> Contex
     except HoldfastError as error:
         return ContextPart(name, [], degraded=error.message)
     return found if isinstance(found, ContextPart) else ContextPart(name, found)
-
-
-def list_open_tasks(ctx: Context, principal: str, limit: int) -> list[Task]:
-    which = TaskFilter(principals=(principal,), states=("pending", "running"))
-    with ctx.reading() as session:
-        return tasks.select_tasks(session, ctx.caller, which, limit)
 
 
 def list_stale_items(ctx: Context, namespaces: Iterable[str | None], limit: int) -> list[Item]:

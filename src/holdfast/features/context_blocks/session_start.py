@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from holdfast.features.agent_hosts.host import is_prompt
-from holdfast.features.agent_hosts.project_naming import related_namespaces
 from holdfast.features.context_blocks import fence_text
 from holdfast.features.context_blocks.for_query import new_fence, shorten_ids
 from holdfast.features.context_blocks.parts import (
@@ -13,16 +11,16 @@ from holdfast.features.context_blocks.parts import (
     Item,
     Shares,
     allocate_budget,
-    list_open_tasks,
     list_stale_items,
     read_part,
 )
 from holdfast.features.learning import lessons
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.namespaces import service as standards
 from holdfast.features.people import facts
-from holdfast.kernel.context import Context
+from holdfast.features.tasks.service import list_open_tasks
+from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
 from holdfast.kernel.text.content_scan import find_injections
@@ -167,3 +165,13 @@ def _shorten_ids(ctx: Context, parts: Iterable[ContextPart]) -> dict[str, str]:
 def _format_item(item: Item, cites: dict[str, str], fence: str) -> str:
     mark = " [untrusted]" if item.untrusted else ""
     return f"- [{cites[item.id]}]{mark} {fence_text.clean_text(item.text, fence)}"
+
+
+def is_prompt(memory: Memory) -> bool:
+    """Return whether a memory is a captured prompt: it resembles similar prompts but answers none."""
+    return memory.speaker == "user" and "host" in memory.metadata
+
+
+def related_namespaces(names: Iterable[str], default: str) -> tuple[str, ...]:
+    """List the namespaces to search for a project: its names, their parents and the default namespace."""
+    return tuple(dict.fromkeys([*(place for name in names for place in with_ancestors(name)), default]))

@@ -2,9 +2,9 @@
 
 from typing import Literal, NamedTuple
 
-from holdfast.features.access import interactions
 from holdfast.features.conversations import service as conversations
-from holdfast.features.learning import store as outcomes
+from holdfast.features.learning.lessons import prune_outcomes
+from holdfast.features.people import interactions
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.storage.leases import JobLease
@@ -85,9 +85,7 @@ def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateR
         closed, pruned = closed + len(reaped.closed), pruned + len(reaped.pruned)
         if max(len(reaped.closed), len(reaped.pruned)) < BATCH:
             break
-    with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        dropped = outcomes.delete_outcomes(session, ctx.now() - terms.prune_days * DAY)
-        archived = outcomes.archive_outcomes(session, terms.outcomes, ctx.now())
+    dropped, archived = prune_outcomes(ctx, ctx.now() - terms.prune_days * DAY, keep=terms.outcomes)
     days = terms.interaction_days
     erased = 0 if days is None else interactions.erase_older(ctx, days)
     return ConsolidateResult(None, closed, pruned, archived, dropped, erased)

@@ -4,9 +4,8 @@ from holdfast.features.conversations.onboarding import STEPS, OnboardingState, O
 from holdfast.features.conversations.store import ONBOARDING
 from holdfast.features.people import facts
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
-from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter
+from holdfast.features.people.resolve_names import list_names
+from holdfast.features.tasks.service import list_open_tasks
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
 from holdfast.kernel.storage.port import Session
@@ -20,8 +19,7 @@ def find_next_step(ctx: Context, principal: str) -> Step | None:
 
 
 def _has_plans(ctx: Context, principal: str) -> bool:
-    with ctx.reading() as session:
-        return bool(tasks.select_tasks(session, ctx.caller, TaskFilter((principal,), ("pending", "running")), 1))
+    return bool(list_open_tasks(ctx, principal, 1))
 
 
 def _last_step(session: Session, names: tuple[str, ...]) -> int | None:

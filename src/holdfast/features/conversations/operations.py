@@ -6,7 +6,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.conversations import consolidate
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations.store import Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
+from holdfast.features.people.operations.principals import PrincipalShow
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
@@ -342,3 +343,28 @@ def conversation_consolidate(
         interactions_erased=result.interactions_erased,
         gate=UNSET if result.gate is None else result.gate,
     )
+
+
+class PrincipalStats(Struct, frozen=True, kw_only=True):
+    """Numbers of live records that you may see."""
+
+    principal: str
+    conversations: int
+    messages: int
+    observations: int
+    """Observations that they stored themselves."""
+    facts: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/principals/{name}/stats",
+    topic="people",
+    cli=("person", "stats"),
+    aliases=("principal stats",),
+    human="holdfast.features.people.render:render_principal_stats",
+    examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
+)
+def principal_stats(ctx: Context, request: PrincipalShow) -> PrincipalStats:
+    """Count the conversations, messages, observations and facts of a principal."""
+    return PrincipalStats(**conversations.count_principal_records(ctx, request.name)._asdict())

@@ -6,14 +6,16 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
-from holdfast.features.conversations.store import CONVERSATIONS, Conversation, ConversationFilter, Scope
-from holdfast.features.curation.extract_summary import extract_content_words, extract_summary
-from holdfast.features.curation.summarise import MAX_SENTENCES, summarise_memories
-from holdfast.features.memories import store as memories
+from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.store import CONVERSATIONS
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
+from holdfast.features.people import facts
 from holdfast.features.people.principal import validate_name
+from holdfast.features.people.resolve_names import list_names
+from holdfast.features.reflections.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY
@@ -22,6 +24,7 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.leases import JobLease
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.extract_summary import extract_content_words, extract_summary
 from holdfast.kernel.text.idf import word_weights
 from holdfast.kernel.timestamps import DAY, SECOND
 
@@ -178,6 +181,12 @@ def read_summary(ctx: Context, one: Conversation) -> Memory | None:
     """Return the summary of a conversation, or None if there is none or the caller may not see it."""
     with ctx.reading() as session:
         return _get_summary(ctx, session, one)
+
+
+def read_last_turns(ctx: Context, one: Conversation, limit: int) -> list[Memory]:
+    """Read the last turns of a conversation, oldest first."""
+    with ctx.reading() as session:
+        return conversation_store.list_last_turns(session, ctx.caller, one, ctx.now(), limit)
 
 
 def show_conversation(
@@ -339,3 +348,26 @@ def resolve_id(ctx: Context, id: str | None, scope: Scope) -> str:
     if going is None:
         raise NotFound("No active conversation there.")
     return going.id
+
+
+class PrincipalCounts(NamedTuple):
+    """Numbers of live records of a principal that the caller may see."""
+
+    principal: str
+    conversations: int
+    messages: int
+    observations: int
+    facts: int
+
+
+def count_principal_records(ctx: Context, name: str) -> PrincipalCounts:
+    """Count the records of a principal under all its names."""
+    with ctx.reading() as session:
+        names = list_names(session, validate_name(name))
+        return PrincipalCounts(
+            names[0],
+            conversation_store.count_conversations(session, ctx.caller, names),
+            conversation_store.count_turns(session, ctx.caller, names, ctx.now()),
+            memories.count_observations(session, ctx.caller, names, ctx.now()),
+            len(facts.list_facts(ctx, name)),
+        )

@@ -1,53 +1,20 @@
 """Read and write conversations and their turns."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.features.conversations.model import STATES, Conversation, ConversationFilter, Scope
 from holdfast.features.conversations.onboarding import OnboardingStep
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.columns import Agent, Count, Mark, OptionalShortText, ShortText, Text, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable, Owner
 from holdfast.kernel.storage.port import Session, SqlPart
-
-State = Literal["active", "closing", "closed"]
-STATES: tuple[State, ...] = ("active", "closing", "closed")
-"""In the order in which a conversation passes through them."""
-
-
-class Scope(NamedTuple):
-    """Channel, principal and namespace that identify an active conversation."""
-
-    channel: str
-    principal: str
-    namespace: str
-
-
-class Conversation(Struct, frozen=True, kw_only=True):
-    id: Text
-    channel: Annotated[OptionalShortText, Mark.FIXED] = ""
-    principal: Annotated[ShortText, Mark.FIXED]
-    agent: Annotated[Agent, Mark.FIXED]
-    namespace: Annotated[str, Mark.FIXED]
-    state: State
-    started_at: Annotated[Timestamp, Mark.FIXED]
-    last_at: Timestamp
-    closed_at: Timestamp | None = None
-    turns: Count
-    """Number of turns; they are numbered from 1."""
-    covered: Count = 0
-    """Number of the last turn that the summary covers."""
-    summary: Annotated[Text, Mark.MEMORY] | None = None
-    """Id of the summary memory."""
-    pruned: bool = False
-    """Whether its turns are archived."""
 
 
 def _validate_conversation(one: Conversation) -> Conversation:
@@ -81,13 +48,6 @@ ONBOARDING = LocalTable(
     OnboardingStep, "onboarding", ("principal", "step"), owner=Owner("at"), export=Export("onboarding")
 )
 _ACTIVE = ("conversation.of_principal", "conversation.channel", "conversation.in", "conversation.active")
-
-
-class ConversationFilter(NamedTuple):
-    principals: tuple[str, ...] = ()
-    channel: str | None = None
-    namespace: str | None = None
-    state: State | None = None
 
 
 def list_active(session: Session, scope: Scope) -> list[Conversation]:

@@ -6,13 +6,13 @@ from typing import Any, get_args
 from msgspec.structs import replace
 
 from holdfast.features.graph import service as graph
+from holdfast.features.graph.depth import check_depth, with_origin
 from holdfast.features.llm.assist import MethodUsed, method_metadata
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import require_free_title
-from holdfast.features.reflections.depth import check_depth, with_origin
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import MEMORY

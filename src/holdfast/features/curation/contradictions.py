@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.features.curation.contradiction_rules import Evidence, find_contradictions
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory

@@ -15,9 +15,9 @@ from holdfast.features.curation.run import LEASE, SkipMemory
 from holdfast.features.curation.steps import build_proposal_key, mark_not_duplicates, merge_memories
 from holdfast.features.curation.store import Proposal, Status
 from holdfast.features.graph.service import add_link
-from holdfast.features.history.service import find_namespaces, list_undo_parts, undo_batch
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.history.service import list_undo_parts, undo_batch
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import find_namespaces, require_write_access
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import (
     ChangedSince,

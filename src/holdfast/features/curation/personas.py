@@ -11,20 +11,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.extract_summary import weigh_sentences
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.depth import check_depth, with_origin
 from holdfast.features.graph.entities import find_entity
 from holdfast.features.graph.service import add_link
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, method_metadata, rejected_answer
 from holdfast.features.llm.client import Material, Task
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import Filter, normalize_filter, require_write_access
+from holdfast.features.memories.read_memories import Filter, normalize_filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.recall import search_index
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.depth import check_depth, with_origin
-from holdfast.features.reflections.invalidation_store import StaleReason
+from holdfast.features.reflections import read_invalidations as invalidations
+from holdfast.features.reflections.read_invalidations import StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY, content_hash
@@ -33,6 +32,7 @@ from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory, Scope
 from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.extract_summary import weigh_sentences
 from holdfast.kernel.text.words import fold_name, may_lack_blanks, query_words
 from holdfast.kernel.timestamps import derive_id
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from holdfast.features.curation.quality import Example, Finding, FindingCounter, Text, TextCollection, Trouble
-from holdfast.features.graph import store as links
-from holdfast.features.graph.store import LinkFilter
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
 from holdfast.features.importers.model import EnvelopeRows, Note, Problem, Record, Turn
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.echoes import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
-from holdfast.features.memories.store import Filter, normalize_filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, normalize_filter
 from holdfast.features.recall import recall_log
+from holdfast.features.recall.echoes import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
 from holdfast.features.recall.recall_log import RecallLog
-from holdfast.features.reflections import invalidation_store as invalidations
+from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.kernel import timestamps
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import load_memory

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.features.curation.operations.audit import AuditFinding, AuditResult
+from holdfast.features.memories.render import render_memory
 from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, style
 
 _TROUBLE_LABELS = {
@@ -81,3 +82,17 @@ def _render_finding(finding: AuditFinding) -> Iterator[str]:
     for example in finding.examples[:MAX_EXAMPLES]:
         ids = " ".join(example.ids[:4]) + (" ..." if len(example.ids) > 4 else "")
         yield f"         {escape(ids)}  {escape(example.what)[:80]}"
+
+
+def render_consolidation(answer: Any) -> Iterator[str]:
+    """Print the new memory and how many memories it replaces."""
+    yield from render_memory(answer.memory)
+    yield style(f"(replaces {answer.consolidated} memories, now archived)", fg="green")
+
+
+def render_duplicate_check(answer: Any) -> Iterator[str]:
+    """Print whether the text is stored already, and the most similar memory."""
+    yield "Already stored." if answer.is_duplicate else "New."
+    if answer.nearest is not None:
+        near = answer.nearest
+        yield f"{near.similarity:.2f}  {near.id}  {escape(near.namespace)}  {shorten(near.title, 60)}"

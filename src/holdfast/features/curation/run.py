@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.curation import store as curation
-from holdfast.features.llm import store as llm_store
-from holdfast.features.memories import store as memories
+from holdfast.features.llm.check_model import read_budget
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import CuratorBusy, HoldfastError, OperationCancelled, StoreError
 from holdfast.kernel.journal import journal
@@ -253,8 +253,7 @@ class CuratorRun:
         """Count the model tokens used today; 0 if the run has no token limit."""
         if self.ctx.model is None or self.options.max_tokens is None:
             return 0
-        with self.ctx.reading() as session:
-            return llm_store.count_spent(session, self.ctx.now())
+        return read_budget(self.ctx).spent
 
     def _enforce_token_budget(self) -> None:
         """Stop using the model once the token limit is reached."""

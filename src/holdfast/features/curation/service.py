@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from holdfast.features.curation import store as curation
 from holdfast.features.curation.run import LEASE, MAX_DRY_RUN_SECONDS, WRITES, CurateOptions, CurateReport, CuratorRun
 from holdfast.features.curation.steps import perform_step
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import OperationCancelled
 from holdfast.kernel.journal.dry_run import open_dry_run

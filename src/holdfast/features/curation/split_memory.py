@@ -9,15 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.curation.split_text import build_atom_title, split_into_atoms
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.depth import with_origin
 from holdfast.features.graph.service import add_link
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, method_metadata, rejected_answer
 from holdfast.features.llm.client import Material, Task
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import MAX_VERSIONS, find_title_holder, number_title
-from holdfast.features.reflections.depth import with_origin
 from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import AlreadyAtomised, Conflict, Forbidden, SourceTooSmall, VersionConflict

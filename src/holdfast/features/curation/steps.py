@@ -12,10 +12,10 @@ from holdfast.features.curation import store as curation
 from holdfast.features.curation.consolidate import replace_sources, resolve_changeable
 from holdfast.features.curation.rules import MAX_MEMBERS, find_longest_lifetime, merge_texts, suggest_priority
 from holdfast.features.curation.run import CuratorRun, Page, SkipMemory, Step, hash_memory
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
 from holdfast.features.graph.service import add_link
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import MEMORY, content_hash, search_columns

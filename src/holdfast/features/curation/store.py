@@ -6,8 +6,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, TEXT_UPPER_BOUND, Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, TEXT_UPPER_BOUND, Filter
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory

@@ -12,8 +12,8 @@ from holdfast.features.curation import store as curation
 from holdfast.features.curation.extract_tags import MAX_TAGS, extract_tags
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.update_memory import check_version
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid

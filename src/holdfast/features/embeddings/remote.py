@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,6 @@ from holdfast.kernel.net.failure import RequestFailure
 from holdfast.kernel.net.http_client import JsonClient
 from holdfast.kernel.net.provider_settings import bearer_header, check_key, check_model_name, parse_provider_url
 from holdfast.kernel.vector import MAX_MODEL_CHARS, Vector, unit_vector
-from holdfast.settings import Settings
 
 OPENAI_DEFAULTS = ("https://api.openai.com/v1", "text-embedding-3-small")
 OLLAMA_DEFAULTS = ("http://127.0.0.1:11434", "nomic-embed-text")
@@ -123,7 +122,26 @@ def _prepare_text(text: str) -> str:
     return sent if sent.strip() else "."
 
 
-def build_embedder(settings: Settings) -> RemoteEmbedder:
+class EmbedderSettings(Protocol):
+    """The settings of an embedding provider."""
+
+    @property
+    def embedder(self) -> str: ...
+
+    @property
+    def embedding_model(self) -> str | None: ...
+
+    @property
+    def embedding_url(self) -> str | None: ...
+
+    @property
+    def embedding_key(self) -> str | None: ...
+
+    @property
+    def embedding_timeout_secs(self) -> float: ...
+
+
+def build_embedder(settings: EmbedderSettings) -> RemoteEmbedder:
     """Build the embedder of the configured provider; makes no request."""
     url, name = OPENAI_DEFAULTS if settings.embedder == "openai" else OLLAMA_DEFAULTS
     words = OPENAI_API if settings.embedder == "openai" else OLLAMA_API

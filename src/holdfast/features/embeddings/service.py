@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.store import REPLY, TITLE, DueMemory, PassageEmbedding, Watermark
+from holdfast.features.embeddings import passage_vectors
+from holdfast.features.embeddings.passage_vectors import REPLY, TITLE, DueMemory, PassageEmbedding, Watermark
 from holdfast.kernel.context import Context
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
@@ -100,7 +100,7 @@ def embed_memories(
     known = {id: kept for id, kept in recent.items() if all(one.made_at > renewed for one in kept)}
     fresh = [one for one in due if one.id not in known]
     with ctx.reading() as session:
-        previous_texts = embedding_store.read_reply_targets(session, [one.id for one in fresh])
+        previous_texts = passage_vectors.read_reply_targets(session, [one.id for one in fresh])
     texts_due = [
         (one, *passage)
         for one in fresh
@@ -152,16 +152,16 @@ def flush_embeddings(ctx: Context, embedder: Embedder, *, all_due: bool) -> None
 def count_waiting(ctx: Context, embedder: Embedder) -> int:
     """Estimate how many memories have no embeddings; never 0 if there are any."""
     with ctx.reading() as session:
-        mark = embedding_store.get_watermark(session, embedder.model) or Watermark(0, 0)
+        mark = passage_vectors.get_watermark(session, embedder.model) or Watermark(0, 0)
         if not mark.whole:
             return max(0, session.newest_row() - mark.row)
-        return len(embedding_store.list_changed(session, mark.seq, MAX_ENTRIES))
+        return len(passage_vectors.list_changed(session, mark.seq, MAX_ENTRIES))
 
 
 def embed_next(ctx: Context, embedder: Embedder) -> EmbedResult | None:
     """Compute the next batch of embeddings; None if none are due."""
     with ctx.reading() as session:
-        before = embedding_store.get_watermark(session, embedder.model)
+        before = passage_vectors.get_watermark(session, embedder.model)
         begun = before or Watermark(0, journal.get_head(session).seq)
         due, after = _find_next(session, embedder.model, begun)
     if not due and after == before:
@@ -169,20 +169,20 @@ def embed_next(ctx: Context, embedder: Embedder) -> EmbedResult | None:
     computed, failed = _embed_each(ctx, embedder, due, begun.renewed)
     with ctx.store.transaction() as session:
         _check_dimension(session, embedder.model, computed)
-        still = embedding_store.filter_due(session, embedder.model, [one.id for one in due], renewed=begun.renewed)
+        still = passage_vectors.filter_due(session, embedder.model, [one.id for one in due], renewed=begun.renewed)
         current = {(one.id, one.text_hash) for one in still}
         current_embeddings = [
             one for many in computed.values() for one in many if (one.memory, one.text_hash) in current
         ]
-        embedding_store.put_embeddings(session, current_embeddings)
-        if embedding_store.get_watermark(session, embedder.model) == before:
-            embedding_store.set_watermark(session, embedder.model, after)
+        passage_vectors.put_embeddings(session, current_embeddings)
+        if passage_vectors.get_watermark(session, embedder.model) == before:
+            passage_vectors.set_watermark(session, embedder.model, after)
     return EmbedResult(len({one.memory for one in current_embeddings}), len(current_embeddings), failed)
 
 
 def _check_dimension(session: Session, model: str, embeddings: Mapping[str, Sequence[PassageEmbedding]]) -> None:
     """Raise unless vectors have the dimension of the stored ones of their model."""
-    dim = embedding_store.get_dimension(session, model)
+    dim = passage_vectors.get_dimension(session, model)
     if wrong := next((one.dim for many in embeddings.values() for one in many if dim not in (None, one.dim)), None):
         raise EmbedderFailed(
             f"{model} returned {wrong} dimensions; its stored embeddings have {dim}. "
@@ -193,12 +193,12 @@ def _check_dimension(session: Session, model: str, embeddings: Mapping[str, Sequ
 def _find_next(session: Session, model: str, mark: Watermark) -> tuple[list[DueMemory], Watermark]:
     """Return the next memories to embed, and the watermark after them."""
     if not mark.whole:
-        due = embedding_store.list_due_after(session, model, mark.row, BATCH, renewed=mark.renewed)
+        due = passage_vectors.list_due_after(session, model, mark.row, BATCH, renewed=mark.renewed)
         return due, replace(mark, row=due[-1].row) if due else Watermark(mark.row, mark.seq, whole=True)
     head = journal.get_head(session).seq
     if head <= mark.seq:
         return [], mark
-    due = embedding_store.filter_due(session, model, embedding_store.list_changed(session, mark.seq, MAX_ENTRIES))
+    due = passage_vectors.filter_due(session, model, passage_vectors.list_changed(session, mark.seq, MAX_ENTRIES))
     if len(due) > BATCH:
         return due[:BATCH], mark
     upto = min(head, mark.seq + MAX_ENTRIES)
@@ -232,11 +232,11 @@ def restart_embeddings(ctx: Context, embedder: Embedder) -> int:
     """
     (probe,) = embedder.embed([PROBE])
     with ctx.store.transaction() as session:
-        dim = embedding_store.get_dimension(session, embedder.model)
-        mark = embedding_store.get_watermark(session, embedder.model)
-        dropped = 0 if dim in (None, probe.dim) else embedding_store.drop_model(session, embedder.model)
+        dim = passage_vectors.get_dimension(session, embedder.model)
+        mark = passage_vectors.get_watermark(session, embedder.model)
+        dropped = 0 if dim in (None, probe.dim) else passage_vectors.drop_model(session, embedder.model)
         if dropped or mark is None or mark.renewed < 0:
-            embedding_store.set_watermark(
+            passage_vectors.set_watermark(
                 session, embedder.model, Watermark(0, journal.get_head(session).seq, renewed=ctx.now())
             )
     return dropped

@@ -7,9 +7,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.features.graph.model import ALIAS, Alias
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.store_memory import find_title_holder, store_draft
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
@@ -110,3 +110,9 @@ def find_entity(ctx: Context, session: Session, alias: str, namespace: str | Non
     )
     found = [load_memory(row) for row in rows]
     return EntityMatch(_read_entity(session, found[0]), found[1:]) if found else None
+
+
+def purge_aliases(write: Transaction, memory: Memory) -> None:
+    """Purge the aliases of an entity, deleted ones included."""
+    for alias in [ALIAS.load(row) for row in write.session.rows("alias_with_deleted", entity=memory.id)]:
+        write.purge(ALIAS, alias)

@@ -1,4 +1,4 @@
-"""Aliases: other names of an entity."""
+"""Aliases: other names of an entity. Relations that lead to sources."""
 
 from typing import Literal
 
@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
+from holdfast.kernel.records.link import Relation
 from holdfast.kernel.records.tombstone import PURGED
 
 
@@ -40,3 +41,7 @@ ALIAS = register_kind(
         lambda alias: (("memory", alias.entity),),
     )
 )
+
+
+SOURCE_RELATIONS: tuple[Relation, ...] = ("reflects_on", "derives_from", "derived_from")
+"""Relations from a memory to its sources."""

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
 from holdfast.features.graph.export import Node
+from holdfast.features.graph.read_links import LinkFilter
 from holdfast.features.graph.service import MAX_STEP_LINKS
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.link import Link

@@ -6,11 +6,11 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.features.graph import paths
-from holdfast.features.graph import store as links
-from holdfast.features.graph.store import Direction, Edge, LinkFilter
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import View, require_write_access
-from holdfast.features.reflections.depth import check_link
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.depth import check_link
+from holdfast.features.graph.read_links import Direction, Edge, LinkFilter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import View, require_write_access
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NotFound
 from holdfast.kernel.journal.kinds import LINK

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.history import event
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, body_of

@@ -4,29 +4,24 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.access import interaction_store as interactions
-from holdfast.features.access.interaction import Interaction
-from holdfast.features.access.model import Grant
+from holdfast.features.graph.depth import check_depth, check_link, keep_depth
 from holdfast.features.history.change_view import matches_filter
 from holdfast.features.history.event import EventFilter
 from holdfast.features.history.snapshot import find_true_from
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import check_scope_change, require_owner
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.grant import Grant
+from holdfast.features.memories.read_memories import check_scope_change, find_namespaces, require_owner
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy
 from holdfast.features.namespaces.policy import require_policy_admin
-from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.depth import check_depth, check_link, keep_depth
+from holdfast.features.people import read_interactions as interactions
 from holdfast.features.reflections.invalidation import INVALIDATION
-from holdfast.features.skills import store as skills
-from holdfast.features.skills.model import SkillVersion
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ChangedSince, Conflict, HistoryCompacted, NotFound
 from holdfast.kernel.journal import journal, verify_chain
 from holdfast.kernel.journal import verify as journal_verify
 from holdfast.kernel.journal.journal import get_compacted_record, is_compacted
-from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, Kind, body_of
+from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, Kind, body_of, kind_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.link import Link
@@ -93,7 +88,7 @@ def _redact_entry(ctx: Context, session: Session, entry: journal.Entry) -> journ
     if entry.kind == "invalidation" and entry.body is not None:
         notice = body_of(INVALIDATION, entry)
         invalidated = {notice.invalidated, notice.invalidating}
-        is_visible = invalidations.find_visible(session, ctx.caller, invalidated) == invalidated
+        is_visible = memories.find_visible(session, ctx.caller, invalidated) == invalidated
         return entry if is_visible else entry._replace(body=None, delta=None)
     if entry.kind != "memory" or entry.body is None:
         return entry
@@ -204,11 +199,6 @@ def describe_memory(memory: Memory) -> dict[str, Any]:
     return {"id": memory.id, "title": memory.title, "content": memory.content, "tags": list(memory.tags)}
 
 
-def find_namespaces(ctx: Context, session: Session, ids: list[str]) -> list[str]:
-    """Find the namespaces of those memories that the caller may see."""
-    return [one.namespace for one in memories.by_ids(session, ctx.caller, ids, ctx.now(), view="any").values()]
-
-
 def undo_batch(ctx: Context, write: Transaction, seq: int) -> list[journal.Entry]:
     """Undo a whole transaction, last entry first. Its invalidation notices resolve automatically."""
     entries = [entry for entry in _read_batch(write.session, seq) if entry.kind != "invalidation"]
@@ -278,12 +268,8 @@ def _find_touched_fields(kind: Kind[Any], before: Any, made: Any) -> list[str]:
 
 def _check_allowed(ctx: Context, write: Transaction, record: Any, undone: Any) -> None:
     """Raise if the caller could not make the same change directly."""
-    if isinstance(record, SkillVersion):
-        raise Conflict("A skill version cannot be undone: undo the change that made it current, or delete the skill.")
-    if isinstance(record, Interaction):
-        raise Conflict("A recorded decision cannot be undone.")
-    if isinstance(record, ErasureOrder):
-        raise Conflict("An erasure cannot be undone.")
+    if (refusal := kind_of(record).undo_refusal) is not None:
+        raise Conflict(refusal)
     if isinstance(record, Grant):
         memory = write.get(MEMORY, record.memory)
         assert memory is not None
@@ -383,4 +369,4 @@ def verify(ctx: Context, session: Session, witness: str | None = None) -> list[v
             )
         elif row is None or journal.Entry(*row).hash.hex() != hash:
             found.append(verify_chain.JournalFault(int(seq), "the journal does not match the witness"))
-    return [*found, *journal_verify.find_altered_records(session), *skills.find_damage(session)]
+    return [*found, *journal_verify.find_altered_records(session), *journal_verify.find_damage(session)]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, scope_params
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, scope_params
 from holdfast.kernel.context import Caller, is_under
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import describe_missing_history, get_compaction_point, require_history_at

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.features.hooks.model import Rule, validate_rules
 from holdfast.features.hooks.service import IN_HOOK_VARIABLE, HookContext, HookRunner, require_agreement
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, HookDenied, Invalid
 from holdfast.kernel.records.validate import normalize_name

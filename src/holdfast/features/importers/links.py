@@ -5,7 +5,7 @@ from holdfast.features.importers import model, store
 from holdfast.features.importers.model import NoteLink, Problem
 from holdfast.features.importers.plan import Planner
 from holdfast.features.importers.report import Report
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction

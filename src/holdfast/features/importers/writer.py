@@ -12,10 +12,10 @@ from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omis
 from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
 from holdfast.features.importers.report import Outcome, Report
 from holdfast.features.importers.store import IMPORT_RECORDS, ImportRecord
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title
 from holdfast.features.transfer import importer
 from holdfast.features.transfer.model import Options as ImportOptions
@@ -27,6 +27,7 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory, higher_tier
 from holdfast.kernel.records.validate import memory_from_draft
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.recalled_blocks import remove_recalled
 from holdfast.kernel.text.words import fold_name
 from holdfast.kernel.timestamps import derive_id
 
@@ -90,7 +91,7 @@ class RecordWriter:
         if turn.kind != "message" and turn.kind not in self._options.include:
             self.report.left_out[turn.kind] += 1
             return
-        content = model.remove_recalled(turn.content)
+        content = remove_recalled(turn.content)
         if content != turn.content:
             self.report.left_out["recalled"] += 1
             if not content.strip():

@@ -10,9 +10,9 @@ from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
 from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source
 from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline, stage_name
 from holdfast.features.ingest.store import Outcome
-from holdfast.features.skills.operations.skills import require_local
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.local_files import require_local
 from holdfast.kernel.records.memory import Scope, Span
 from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, Tags
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset

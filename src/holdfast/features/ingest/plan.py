@@ -9,19 +9,19 @@ from itertools import islice
 from time import monotonic
 from typing import Literal, NamedTuple
 
+from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.features.embeddings import service as embed
-from holdfast.features.embeddings import store as vectors
 from holdfast.features.embeddings.spool import EmbeddingSpool, SpooledPassage
-from holdfast.features.graph import store as links
+from holdfast.features.graph import read_links as links
 from holdfast.features.ingest import helpers
 from holdfast.features.ingest.helpers import MemoryHandle
 from holdfast.features.ingest.pipeline import HelperStage, Pipeline
 from holdfast.features.ingest.split_document import Piece, hash_text, is_self_contained
 from holdfast.features.ingest.store import Outcome
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.echoes import RecentRecalls, find_cited
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.store_memory import find_same_text_ids
+from holdfast.features.recall.echoes import RecentRecalls, find_cited
 from holdfast.kernel.context import Context
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
@@ -325,10 +325,8 @@ class Planner:
         first = {place: said[0] for place, many in made.items() if (said := _passage_vectors(many))}
         if not first or self._embedder is None:
             return {}
-        which, now = Filter(namespace=self._namespace), self._ctx.now()
-        hits = vectors.find_close(
-            session, self._ctx.caller, self._embedder.model, [*first.values()], which, now, limit=MAX_CANDIDATES
-        )
+        clauses = memories.filter_clauses(self._ctx.caller, Filter(namespace=self._namespace), self._ctx.now())
+        hits = vectors.find_close(session, self._embedder.model, [*first.values()], clauses, limit=MAX_CANDIDATES)
         read = {one.id: one for one in self._read_memories(session, sorted({id for ids in hits for id in ids}))}
         return {place: [read[id] for id in ids if id in read] for place, ids in zip(first, hits, strict=True)}
 

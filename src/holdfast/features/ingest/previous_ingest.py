@@ -10,7 +10,7 @@ from holdfast.features.ingest import store as ingests
 from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source
 from holdfast.features.ingest.pipeline import Pipeline
 from holdfast.features.ingest.store import IngestRecord, Outcome
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.storage.port import Session

@@ -13,9 +13,10 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as vectors
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.graph.depth import check_link
+from holdfast.features.graph.read_links import LinkFilter, list_incoming
 from holdfast.features.graph.service import add_link, end_link, link_id
-from holdfast.features.graph.store import LinkFilter, list_incoming
 from holdfast.features.ingest import ask_model, helpers
 from holdfast.features.ingest import store as ingests
 from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source, build_stage_reports
@@ -30,9 +31,8 @@ from holdfast.features.ingest.previous_ingest import (
 )
 from holdfast.features.ingest.split_document import Piece, SplitDocument, fit_title, make_printable, split_document
 from holdfast.features.ingest.store import IngestRecord, Outcome
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.store_memory import SecretsFound, filter_secrets, store_draft
-from holdfast.features.reflections.depth import check_link
 from holdfast.features.transfer.importer import DryRunRollback
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid, StoreError

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from holdfast.features.importers.model import find_recalled
 from holdfast.features.ingest import helpers
 from holdfast.features.ingest.helpers import Classified
 from holdfast.features.ingest.pipeline import Pipeline
 from holdfast.features.ingest.segment import Segment, build_byte_counter, parse_outline
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.transaction import CompressedList
+from holdfast.kernel.text.recalled_blocks import find_recalled
 
 Method = Literal["heuristic", "llm"]
 MAX_SEGMENTS = 100_000

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session

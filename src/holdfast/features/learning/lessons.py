@@ -11,7 +11,7 @@ from holdfast.features.learning.store import OUTCOMES, Outcome, OutcomeFilter
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.memory_kind import MAX_READ, MemoryKind, read_text
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context, is_under, with_ancestors
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.transaction import Transaction
@@ -209,3 +209,9 @@ def build_scope(ctx: Context, principal: str | None, namespace: str | None, doma
             fields=["namespace"],
         )
     return LessonScope(validate_name(principal or ctx.caller.agent), where, domain)
+
+
+def prune_outcomes(ctx: Context, before: int, *, keep: int) -> tuple[int, int]:
+    """Delete archived outcomes older than a timestamp and archive all but the newest; return how many of each."""
+    with ctx.store.transaction(ctx.progress.begin_commit) as session:
+        return outcomes.delete_outcomes(session, before), outcomes.archive_outcomes(session, keep, ctx.now())

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.features.memories.find_memories import search
 from holdfast.features.memories.memory_kind import MAX_READ, MemoryKind
-from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.read_memories import Filter, require_write_access
 from holdfast.features.memories.update_memory import write_update
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, NotFound

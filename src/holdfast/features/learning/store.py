@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Struct
 
 from holdfast.features.learning.lesson_rules import Score
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.columns import Agent, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable, Owner

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.llm.client import NoAnswer, Task, ask_model
 from holdfast.kernel.context import Context
@@ -45,3 +47,19 @@ def rejected_answer(reason: str) -> MethodUsed:
 def method_metadata(how: MethodUsed) -> dict[str, str]:
     """Metadata that record how a derived memory was produced."""
     return {"method": how.method} | ({"model": how.model} if how.model is not None else {})
+
+
+class MethodInfo(Struct, frozen=True, kw_only=True):
+    """How a result was computed: by rules or by a model."""
+
+    method: Method
+    model: str | UnsetType = UNSET
+    """The model that answered."""
+    reason: str | UnsetType = UNSET
+    """Why no answer of the configured model was used."""
+
+
+def method_fields(how: MethodUsed) -> dict[str, Any]:
+    """Build the fields of `MethodInfo`."""
+    optional = {"model": how.model, "reason": how.reason}
+    return {"method": how.method, **{name: value for name, value in optional.items() if value is not None}}

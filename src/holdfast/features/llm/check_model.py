@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.llm import store as llm_store
 from holdfast.features.llm.client import Material, ModelAnswer, Task, ask_model
+from holdfast.features.usage import model_calls
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ModelFailed
 from holdfast.kernel.language_model import Model
@@ -63,4 +63,4 @@ class TokenBudget(NamedTuple):
 
 def read_budget(ctx: Context) -> TokenBudget:
     with ctx.reading() as session:
-        return TokenBudget(ctx.allowance.daily_tokens, llm_store.count_spent(session, ctx.now()))
+        return TokenBudget(ctx.allowance.daily_tokens, model_calls.count_spent(session, ctx.now()))

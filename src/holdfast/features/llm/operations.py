@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.llm import check_model
-from holdfast.features.llm import store as llm_store
 from holdfast.features.llm.check_model import read_budget
-from holdfast.features.llm.store import USAGE_DAYS, UsageRow
+from holdfast.features.usage import model_calls
+from holdfast.features.usage.model_calls import USAGE_DAYS, UsageRow
 from holdfast.kernel.context import Context
 from holdfast.kernel.model_allowance import format_cost
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
@@ -104,7 +104,7 @@ class UsagePage(Struct, frozen=True, kw_only=True):
 def llm_usage(ctx: Context, request: LlmUsage) -> UsagePage:
     """Show model usage by day, task and model, and today's remaining budget."""
     with ctx.reading() as session:
-        found = llm_store.list_usage(session, ctx.now(), request.days)
+        found = model_calls.list_usage(session, ctx.now(), request.days)
         budget = read_budget(ctx)
     return UsagePage(
         usage=[_usage_view(one) for one in found],

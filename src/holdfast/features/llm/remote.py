@@ -1,7 +1,7 @@
 """Models over HTTP: OpenAI-compatible, Anthropic and Ollama. Every response is validated."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -13,7 +13,6 @@ from holdfast.kernel.net.failure import RequestFailure
 from holdfast.kernel.net.http_client import JsonClient
 from holdfast.kernel.net.provider_settings import bearer_header, check_key, check_model_name, parse_provider_url
 from holdfast.kernel.text import token_count as tokens
-from holdfast.settings import Settings
 
 URLS = {
     "openai": "https://api.openai.com/v1",
@@ -33,7 +32,7 @@ Count = Annotated[int, Meta(ge=0)]
 RequestBody = dict[str, Any]
 
 
-class Protocol(NamedTuple):
+class ProviderProtocol(NamedTuple):
     """The wire protocol of a kind of provider."""
 
     provider: str
@@ -156,7 +155,7 @@ def _join_text(content: str | list[_Part] | None) -> str:
     return "".join(part.text for part in content) if isinstance(content, list) else content or ""
 
 
-OPENAI = Protocol(
+OPENAI = ProviderProtocol(
     "openai",
     "/chat/completions",
     (
@@ -166,8 +165,8 @@ OPENAI = Protocol(
     ),
     _read_openai,
 )
-ANTHROPIC = Protocol("anthropic", "/v1/messages", (_anthropic_request,), _read_anthropic)
-OLLAMA = Protocol("ollama", "/api/chat", (_ollama_request,), _read_ollama)
+ANTHROPIC = ProviderProtocol("anthropic", "/v1/messages", (_anthropic_request,), _read_anthropic)
+OLLAMA = ProviderProtocol("ollama", "/api/chat", (_ollama_request,), _read_ollama)
 
 
 class RemoteModel:
@@ -175,7 +174,7 @@ class RemoteModel:
 
     remote = True
 
-    def __init__(self, post: JsonClient, *, model: str, words: Protocol) -> None:
+    def __init__(self, post: JsonClient, *, model: str, words: ProviderProtocol) -> None:
         self.name = model
         self.provider = words.provider
         self.host: str | None = post.host
@@ -235,7 +234,26 @@ def _clamp_reported(found: Completion, asked: str) -> Completion:
     return Completion(found.text, name, input_tokens, output_tokens, cached_tokens)
 
 
-def build_model(settings: Settings) -> RemoteModel:
+class ModelSettings(Protocol):
+    """The settings of a language model."""
+
+    @property
+    def llm(self) -> str: ...
+
+    @property
+    def llm_model(self) -> str | None: ...
+
+    @property
+    def llm_url(self) -> str | None: ...
+
+    @property
+    def llm_key(self) -> str | None: ...
+
+    @property
+    def llm_timeout_secs(self) -> float: ...
+
+
+def build_model(settings: ModelSettings) -> RemoteModel:
     """Build the model of the configured provider; makes no request."""
     if settings.llm_model is None:
         raise InvalidSetting(f"llm is {settings.llm}, but llm_model is not set: set it to a model of the provider.")
@@ -250,7 +268,7 @@ def build_model(settings: Settings) -> RemoteModel:
     return RemoteModel(post, model=check_model_name("llm", settings.llm_model, MAX_MODEL_NAME), words=words)
 
 
-def _build_headers(settings: Settings) -> dict[str, str]:
+def _build_headers(settings: ModelSettings) -> dict[str, str]:
     secret = check_key("llm", settings.llm_key)
     if settings.llm != "anthropic":
         return bearer_header(secret)

@@ -5,17 +5,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.graph.model import ALIAS
-from holdfast.features.llm import store as llm_store
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, normalize_filter, require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, normalize_filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.memories.update_memory import check_version
-from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import MEMORY
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
@@ -127,6 +125,7 @@ def _find_matching(ctx: Context, write: Transaction, which: Filter, pattern: str
 
 BEFORE_COLLECTING: list[Callable[[Context], None]] = []
 COLLECTORS: list[Callable[[Context, Transaction], None]] = []
+PURGERS: list[Callable[[Transaction, Memory], None]] = []
 
 
 def before_collecting(prepare: Callable[[Context], None]) -> None:
@@ -137,6 +136,11 @@ def before_collecting(prepare: Callable[[Context], None]) -> None:
 def on_collect(collector: Callable[[Context, Transaction], None]) -> None:
     """Register a function to call in each collecting transaction, so that features can drop expired rows."""
     COLLECTORS.append(collector)
+
+
+def on_purge(purger: Callable[[Transaction, Memory], None]) -> None:
+    """Register a function to call before a memory is purged, so that features can purge their records about it."""
+    PURGERS.append(purger)
 
 
 def collect_expired_memories(ctx: Context, *, dry_run: bool = False) -> list[str]:
@@ -180,19 +184,14 @@ def purge(ctx: Context, ids: list[str] | None, older_than_days: int | None) -> B
         for memory in purged:
             purge_memory(write, memory)
         if purged:
-            llm_store.clear_answers(write.session)
-            write.session.purge_index()
+            clear_derived_text(write.session)
     return BulkResult([memory.id for memory in purged], skipped)
 
 
 def purge_memory(
     write: Transaction, memory: Memory, left: Memory | None = None, taken: Mapping[str, int] | None = None
 ) -> None:
-    """Erase a memory, its aliases and its notices; leave a tombstone, or the record `left`."""
-    for alias in [ALIAS.load(row) for row in write.session.rows("alias_with_deleted", entity=memory.id)]:
-        write.purge(ALIAS, alias)
-    for invalidation in [
-        INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)
-    ]:
-        write.purge(INVALIDATION, invalidation)
+    """Erase a memory and the records about it; leave a tombstone, or the record `left`."""
+    for purge_dependents in PURGERS:
+        purge_dependents(write, memory)
     write.purge(MEMORY, memory, left, taken)

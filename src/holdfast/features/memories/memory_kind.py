@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, View, require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, View, require_write_access
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.kernel.context import Context

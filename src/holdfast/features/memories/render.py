@@ -91,17 +91,3 @@ def format_outcome(one: Any) -> str:
     id, error = getattr(one, "id", ""), getattr(one, "error", "")
     about = id if isinstance(id, str) else f"item {one.index + 1}"
     return f"{one.outcome:<9} {escape(about)}" + (f"  {escape(error)}" if isinstance(error, str) else "")
-
-
-def render_consolidation(answer: Any) -> Iterator[str]:
-    """Print the new memory and how many memories it replaces."""
-    yield from render_memory(answer.memory)
-    yield style(f"(replaces {answer.consolidated} memories, now archived)", fg="green")
-
-
-def render_duplicate_check(answer: Any) -> Iterator[str]:
-    """Print whether the text is stored already, and the most similar memory."""
-    yield "Already stored." if answer.is_duplicate else "New."
-    if answer.nearest is not None:
-        near = answer.nearest
-        yield f"{near.similarity:.2f}  {near.id}  {escape(near.namespace)}  {shorten(near.title, 60)}"

@@ -6,21 +6,18 @@ from typing import Any, Literal, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.echoes import MIN_WORDS, list_echoed
-from holdfast.features.memories.store import check_scope_change
-from holdfast.features.namespaces import policy_store as policies
+from holdfast.features.embeddings import passage_vectors
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import check_scope_change
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import Conflict, HoldfastError, SecretRefused, StoreError, TitleTaken
-from holdfast.kernel.journal.kinds import MEMORY, search_columns
+from holdfast.kernel.errors import Conflict, HoldfastError, StoreError, TitleTaken
+from holdfast.kernel.journal.kinds import MEMORY, load_memory, search_columns
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import MEMORY_MERGE_SCHEMA, TIERS, Memory, OnConflict, Tier, higher_tier
 from holdfast.kernel.records.validate import Draft, check_memory, declared_scope, memory_from_draft
 from holdfast.kernel.storage.index_terms import MAX_PER_BAND, HashMatches, find_matches, memory_hashes
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text import content_scan
 from holdfast.kernel.text.similarity import Relation, Similarity, compare_titled, have_distinct_subjects, normalize_text
 from holdfast.kernel.vector import Embedding
 
@@ -29,6 +26,8 @@ Suggestion = Literal["restates", "merge", "supersede", "contradicts"]
 MAX_COMPARED = 6
 """Candidates that are read and compared; at most MAX_SIMILAR of them are returned."""
 MAX_SIMILAR = 3
+MIN_WORDS = 8
+"""Shorter texts are never duplicates: they may match by chance, and their title carries the meaning."""
 READ_BATCH = 32
 """Memories with identical text that are read per query."""
 
@@ -131,7 +130,7 @@ def store_draft(
     have passed it already.
     """
     if embedding is not None:
-        embedding_store.check_model_dimension(write.session, embedding)
+        passage_vectors.check_model_dimension(write.session, embedding)
     draft, secrets = (draft, SecretsFound()) if imported else filter_draft_secrets(write.session, draft)
     memory = _build_memory(ctx, write, draft, imported=imported)
     holder = find_title_holder(write, memory.namespace, memory.title)
@@ -140,7 +139,7 @@ def store_draft(
     else:
         result = _store_under_taken_title(ctx, write, draft, memory, holder, on_conflict, force=force or imported)
     if embedding is not None and result.outcome not in ("restated", "recalled"):
-        embedding_store.put_embedding(write.session, result.memory, embedding, write.now)
+        passage_vectors.put_embedding(write.session, result.memory, embedding, write.now)
     return result._replace(secrets=secrets) if secrets.kinds else result
 
 
@@ -201,7 +200,8 @@ def _store_new(ctx: Context, write: Transaction, memory: Memory, *, force: bool)
 
 def find_title_holder(write: Transaction, namespace: str, title: str) -> Memory | None:
     """Find the memory with a title. If it has expired, release the title and return None."""
-    holder = memories.find_by_title(write.session, namespace, title)
+    row = write.session.row("memory_by_title", namespace=namespace, title=title)
+    holder = None if row is None else load_memory(row)
     if holder is None or holder.expires_at is None:
         return holder
     expired = write.session.row("memory_has_expired", id=holder.id, now=write.now)
@@ -285,7 +285,8 @@ def find_duplicates(ctx: Context, write: Transaction, draft: Memory) -> DedupRes
     for one in near:
         if one.likeness.relation == "same" and _adds_nothing(one.memory, draft):
             return DedupResult("restated", (one,))
-    if _may_be_echo(draft.content) and (echoed := list_echoed(ctx, write, draft)):
+    echoed = [one for find in _ECHO_FINDERS for one in find(ctx, write, draft)] if _may_be_echo(draft.content) else []
+    if echoed:
         return DedupResult("recalled", tuple(Similar(one, _compare(one, draft)) for one in echoed))
     return DedupResult(None, tuple(near[:MAX_SIMILAR]))
 
@@ -397,84 +398,65 @@ _COMPARED_FIELDS = (
 )
 
 
-# Secrets
+# Checks of other features
 
-_TEXT_FIELDS = ("title", "content", "tags", "metadata", "citations", "source_uri", "speaker", "thread")
+TEXT_FIELDS = ("title", "content", "tags", "metadata", "citations", "source_uri", "speaker", "thread")
+
+FieldFilter = Callable[[Session, str, dict[str, Any]], tuple[dict[str, Any], SecretsFound]]
+"""Returns the fields to write in a namespace, and the secrets in them; raises if they must not be written."""
+EchoFinder = Callable[[Context, Transaction, Memory], list[Memory]]
+"""Returns the memories that a new one only repeats, because its agent recalled them."""
+PlaceCheck = Callable[[Session, Memory], None]
+"""Raises if the namespace of a memory does not allow it."""
+
+_FIELD_FILTERS: list[FieldFilter] = []
+_ECHO_FINDERS: list[EchoFinder] = []
+_PLACE_CHECKS: list[PlaceCheck] = []
+
+
+def register_field_filter(field_filter: FieldFilter) -> None:
+    """Register a filter of the fields of records before they are written."""
+    _FIELD_FILTERS.append(field_filter)
+
+
+def register_echo_finder(echo_finder: EchoFinder) -> None:
+    """Register a search for the memories that a new one repeats."""
+    _ECHO_FINDERS.append(echo_finder)
+
+
+def register_place_check(place_check: PlaceCheck) -> None:
+    """Register a check of memories that come into another namespace."""
+    _PLACE_CHECKS.append(place_check)
+
+
+def filter_secrets(session: Session, namespace: str, fields: dict[str, Any]) -> tuple[dict[str, Any], SecretsFound]:
+    """Run the registered filters on fields before they are written; return them with the secrets found."""
+    secrets = SecretsFound()
+    for filter_fields in _FIELD_FILTERS:
+        fields, found = filter_fields(session, namespace, fields)
+        secrets = SecretsFound((*secrets.kinds, *found.kinds), secrets.redacted or found.redacted)
+    return fields, secrets
+
+
+def check_place(session: Session, memory: Memory) -> None:
+    """Raise if the namespace of a memory does not allow it."""
+    for check in _PLACE_CHECKS:
+        check(session, memory)
 
 
 def filter_draft_secrets(session: Session, draft: Draft) -> tuple[Draft, SecretsFound]:
     """Apply the namespace's secret policy to a draft; return it with the secrets found."""
-    given = {name: value for name in _TEXT_FIELDS if (value := getattr(draft, name)) is not UNSET and value}
+    given = {name: value for name in TEXT_FIELDS if (value := getattr(draft, name)) is not UNSET and value}
     clean, found = filter_secrets(session, draft.namespace, given)
     return replace(draft, **clean) if found.redacted else draft, found
 
 
 def filter_memory_secrets(session: Session, memory: Memory) -> Memory:
     """Apply the namespace's secret policy to a memory from another store or namespace."""
-    given = {name: value for name in (*_TEXT_FIELDS, "reason", "extra") if (value := getattr(memory, name))}
+    given = {name: value for name in (*TEXT_FIELDS, "reason", "extra") if (value := getattr(memory, name))}
     clean, found = filter_secrets(session, memory.namespace, given)
     if not found.redacted:
         return memory
     return replace(
         memory, **clean | {"title": validate.title(clean["title"]), "content": validate.content(clean["content"])}
-    )
-
-
-def _searchable_value(name: str, value: Any) -> Any:
-    """The part of a field that may contain a secret: of citations, the URI."""
-    return [one.uri for one in value] if name == "citations" else value
-
-
-def _redact_value(name: str, value: Any) -> Any:
-    if name == "citations":
-        return tuple(replace(one, uri=content_scan.redact_text(one.uri)[0]) for one in value)
-    return content_scan.redact_value(value)
-
-
-def list_secret_kinds(ctx: Context, memory: Memory) -> list[str]:
-    """The kinds of secrets in a memory; empty if its namespace allows secrets."""
-    given = {name: _searchable_value(name, getattr(memory, name)) for name in _TEXT_FIELDS}
-    kinds = dict.fromkeys(
-        one.secret.kind for name, value in given.items() for one in content_scan.find_in_value(name, value)
-    )
-    if not kinds:
-        return []
-    with ctx.reading() as session:
-        return [] if policies.resolve_rules(session, memory.namespace).secrets == "allow" else list(kinds)
-
-
-def filter_secrets(session: Session, namespace: str, given: dict[str, Any]) -> tuple[dict[str, Any], SecretsFound]:
-    """Apply a namespace's secret policy to fields; return them with the secrets found."""
-    validate.foreign_json("metadata", given.get("metadata"))  # rejects nesting that is too deep to walk
-    found = [
-        place
-        for name, value in given.items()
-        for place in content_scan.find_in_value(name, _searchable_value(name, value))
-    ]
-    if not found:
-        return given, SecretsFound()
-    rule = policies.resolve_rules(session, namespace).secrets
-    kinds = tuple(dict.fromkeys(one.secret.kind for one in found))
-    match rule:
-        case "refuse":
-            raise SecretRefused(_format_refusal(found), secrets=[_describe_place(one) for one in found])
-        case "redact":
-            return {name: _redact_value(name, value) for name, value in given.items()}, SecretsFound(
-                kinds, redacted=True
-            )
-        case "flag":
-            return given, SecretsFound(kinds)
-    return given, SecretsFound()
-
-
-def _describe_place(one: content_scan.SecretLocation) -> dict[str, Any]:
-    return {"field": one.field, "kind": one.secret.kind, "start": one.secret.start, "end": one.secret.end}
-
-
-def _format_refusal(found: list[content_scan.SecretLocation]) -> str:
-    first = found[0]
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return (
-        f"{first.field}: contains a secret ({first.secret.kind}) at character {first.secret.start}{more}. "
-        "This namespace refuses secrets: remove it and reference where it is stored."
     )

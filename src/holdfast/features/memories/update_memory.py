@@ -4,12 +4,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.memories import store as memories
+from holdfast.features.embeddings import passage_vectors
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.memories.store import check_scope_change, require_write_access
-from holdfast.features.memories.store_memory import require_free_title
-from holdfast.features.reflections.depth import check_depth
+from holdfast.features.memories.read_memories import check_scope_change, require_write_access
+from holdfast.features.memories.store_memory import check_place, require_free_title
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY
@@ -35,10 +34,10 @@ def update_memory(
         changed = apply_patch(ctx, memory, patch, write.now)
         check_scope_change(ctx, write, memory, changed)
         if embedding is not None:
-            embedding_store.check_model_dimension(write.session, embedding)
+            passage_vectors.check_model_dimension(write.session, embedding)
         changed = write_update(ctx, write, memory, changed, "update")
         if embedding is not None:
-            embedding_store.put_embedding(write.session, changed, embedding, write.now)
+            passage_vectors.put_embedding(write.session, changed, embedding, write.now)
         return changed
 
 
@@ -93,5 +92,5 @@ def write_update(ctx: Context, write: Transaction, before: Memory, after: Memory
     if (before.namespace, before.title) != (after.namespace, after.title):
         require_free_title(ctx, write, after)
     if before.namespace != after.namespace:
-        check_depth(write.session, after)
+        check_place(write.session, after)
     return write.change(MEMORY, before, after, op)

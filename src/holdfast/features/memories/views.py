@@ -1,13 +1,14 @@
 """Response views of memories and links, with timestamps as text."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import CONFIDENCE_TIERS
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import CONFIDENCE_TIERS
+from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
@@ -122,3 +123,33 @@ def memory_views(session: Session, found: Iterable[Memory]) -> list[MemoryView]:
 
 def get_confidence_tier(confidence: float) -> str:
     return next(name for name, (least, below) in CONFIDENCE_TIERS.items() if least <= confidence < below)
+
+
+def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
+    """Ids of the visible memories that the caller's last change flagged stale; UNSET if none."""
+    flagged = dict.fromkeys(ctx.flagged)
+    if not flagged:
+        return UNSET
+    with ctx.reading() as session:
+        visible = memories.find_visible(session, ctx.caller, flagged, not_deleted=True)
+    return [id for id in flagged if id in visible] or UNSET
+
+
+class ListComputed(Protocol):
+    """Lists what a computed namespace contains; None if the namespace is not computed."""
+
+    def __call__(self, ctx: Context, namespace: str, *, limit: int, skip: int) -> list[MemoryView] | None: ...
+
+
+_COMPUTED_NAMESPACES: list[ListComputed] = []
+
+
+def register_computed_namespace(list_views: ListComputed) -> None:
+    """Register a namespace whose memories are computed, not stored."""
+    _COMPUTED_NAMESPACES.append(list_views)
+
+
+def list_computed(ctx: Context, namespace: str, *, limit: int, skip: int) -> list[MemoryView] | None:
+    """List what a computed namespace contains; None if the namespace stores memories."""
+    found = (list_views(ctx, namespace, limit=limit, skip=skip) for list_views in _COMPUTED_NAMESPACES)
+    return next((views for views in found if views is not None), None)

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.features.namespaces.model import POLICY, RULES, Policy, validate_rules
-from holdfast.features.namespaces.policy_store import EVERYWHERE
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid
 from holdfast.kernel.records import validate

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
 from holdfast.features.namespaces.model import STANDARD, Standard
 from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import Forbidden, Invalid

@@ -12,3 +12,5 @@ s.id, s.memory, s.parent, s.created_at, s.updated_at, s.origin, s.version, s.sta
 select {standard.columns} from standard s where s.id = :id
 -- name: standard_all
 select {standard.columns} from standard s where s.id > :after order by s.id limit :limit
+-- name: standard_some
+select {standard.columns} from standard s where s.state = 'live' and s.id = any(:ids)

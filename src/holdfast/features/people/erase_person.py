@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.access.interaction import INTERACTION, Interaction
 from holdfast.features.memories.lifecycle import purge_memory
 from holdfast.features.people.erasure_order import ErasureOrder
+from holdfast.features.people.interaction import INTERACTION, Interaction
 from holdfast.features.people.person_namespace import (
     ERASED_NAMESPACE,
     PRINCIPAL_KEY,

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.llm import store as llm_store
 from holdfast.features.people.erase_person import erase_all
 from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.principal import principal_id, validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, NotFound
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.storage.columns import Agent, Count, RowId, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable
@@ -123,9 +123,4 @@ def record_erasure(write: Transaction, ids: list[str], order: ErasureOrder, coun
         ERASED_PEOPLE.put(
             write.session, replace(before, counts=dict(total), ordered_at=max(upto, before.ordered_at or 0))
         )
-    clear_derived_text(write)
-
-
-def clear_derived_text(write: Transaction) -> None:
-    llm_store.clear_answers(write.session)
-    write.session.purge_index()
+    clear_derived_text(write.session)

@@ -20,19 +20,14 @@ from holdfast.features.people.erase_person import (
     names_for_digests,
     was_written_before,
 )
-from holdfast.features.people.erase_principal import (
-    ERASED_PEOPLE,
-    clear_derived_text,
-    get_order_time,
-    record_erasure,
-    record_order,
-)
+from holdfast.features.people.erase_principal import ERASED_PEOPLE, get_order_time, record_erasure, record_order
 from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE
 from holdfast.features.people.personal_records import PersonalRecords, list_people_of
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, tombstone_of
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions
 from holdfast.kernel.records.memory import Memory
@@ -57,7 +52,7 @@ def apply_remote_erasures(write: Transaction, received: PersonalRecords) -> None
             _apply_order(write, order, (*known_names[order.id], *names_by_id.get(order.id, ())), received)
     _reject_older(write, received)
     if any(erased_again):
-        clear_derived_text(write)
+        clear_derived_text(write.session)
 
 
 def _is_due(write: Transaction, order: ErasureOrder) -> bool:

@@ -45,5 +45,6 @@ ERASURE = register_kind(
         ),
         lambda erasure: None,
         erasure_of,
+        undo_refusal="An erasure cannot be undone.",
     )
 )

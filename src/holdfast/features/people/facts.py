@@ -3,13 +3,13 @@
 from typing import Any, NamedTuple
 
 from holdfast.features.memories import lifecycle
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.memory_kind import MemoryKind, read_text
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.store_memory import find_title_holder
 from holdfast.features.people.person_namespace import ROOT, people_namespace
 from holdfast.features.people.principal import validate_name
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, NotFound
 from holdfast.kernel.journal import journal

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from holdfast.features.access.interaction import Interaction
 from holdfast.features.people.erasure_order import ErasureOrder
+from holdfast.features.people.interaction import Interaction
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE, find_people
 from holdfast.features.people.principal import Principal
 from holdfast.kernel.journal.kinds import Kind

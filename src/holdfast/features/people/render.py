@@ -64,3 +64,42 @@ def render_fact_history(answer: Any) -> Iterator[str]:
         for one in answer.past
     ]
     yield from render_table(rows, ("SINCE", "BY", "VALUE"))
+
+
+def render_recorded_interaction(answer: Any) -> Iterator[str]:
+    yield f"{'Recorded' if answer.recorded else 'Already recorded'}: {answer.id} ({answer.status})"
+
+
+def render_interactions(answer: Any) -> Iterator[str]:
+    """Print one row for each interaction, then the totals by status."""
+    if not answer.interactions:
+        yield "No interactions."
+        return
+    rows = [
+        (
+            one.at[:19],
+            one.status,
+            _format_optional(one.principal),
+            _format_optional(one.channel),
+            _format_optional(one.action),
+            _format_subject(one),
+        )
+        for one in answer.interactions
+    ]
+    yield from render_table(rows, ("AT", "STATUS", "PERSON", "CHANNEL", "ACTION", "ABOUT"))
+    yield ", ".join(f"{count:,} {status}" for status, count in answer.totals.items())
+
+
+def render_interaction(answer: Any) -> Iterator[str]:
+    for name in answer.__struct_fields__:
+        value = getattr(answer, name)
+        if isinstance(value, str | int):
+            yield f"{name}: {shorten(str(value), 400)}"
+
+
+def _format_subject(one: Any) -> str:
+    return shorten(_format_optional(one.reason) or _format_optional(one.input), 60)
+
+
+def _format_optional(value: Any) -> str:
+    return shorten(value, 40) if isinstance(value, str) else ""

@@ -4,10 +4,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.conversations import store as conversations
-from holdfast.features.memories import store as memories
-from holdfast.features.people import facts
-from holdfast.features.people import store as principal_store
+from holdfast.features.people import resolve_names
 from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id, validate_name
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
@@ -31,7 +28,7 @@ def merge(ctx: Context, alias: str, into: str) -> PrincipalNames:
 
 def merge_in_transaction(write: Transaction, alias: str, into: str) -> PrincipalNames:
     """Make a name an alias of another, inside a transaction."""
-    whose, target = (principal_store.resolve_principal(write.session, name) for name in (alias, into))
+    whose, target = (resolve_names.resolve_principal(write.session, name) for name in (alias, into))
     if whose == target:
         if alias == target:
             raise Invalid(f"alias: {alias!r} cannot be an alias of itself", fields=["alias"])
@@ -75,7 +72,7 @@ def _find_cycle_end(write: Transaction, name: str, alias: str) -> Principal | No
 def describe(ctx: Context, name: str, display: str) -> PrincipalNames:
     """Set the display name of a principal."""
     with ctx.transaction() as write:
-        whose = principal_store.resolve_principal(write.session, validate_name(name))
+        whose = resolve_names.resolve_principal(write.session, validate_name(name))
         existing = write.get(PRINCIPAL, principal_id(whose))
         if existing is None:
             write.add(PRINCIPAL, _new_principal(write, whose, None, display), "principal")
@@ -87,32 +84,9 @@ def describe(ctx: Context, name: str, display: str) -> PrincipalNames:
 def show(ctx: Context, name: str) -> PrincipalNames:
     """Return the principal of a name; unknown names stand for themselves."""
     with ctx.reading() as session:
-        names = principal_store.list_names(session, validate_name(name))
+        names = resolve_names.list_names(session, validate_name(name))
         row = session.row("principal_get", id=principal_id(names[0]))
     return PrincipalNames(names[0], names, PRINCIPAL.load(row).display if row else "")
-
-
-class PrincipalCounts(NamedTuple):
-    """Numbers of live records of a principal that the caller may see."""
-
-    principal: str
-    conversations: int
-    messages: int
-    observations: int
-    facts: int
-
-
-def count_records(ctx: Context, name: str) -> PrincipalCounts:
-    """Count the records of a principal under all its names."""
-    with ctx.reading() as session:
-        names = principal_store.list_names(session, validate_name(name))
-        return PrincipalCounts(
-            names[0],
-            conversations.count_conversations(session, ctx.caller, names),
-            conversations.count_turns(session, ctx.caller, names, ctx.now()),
-            memories.count_observations(session, ctx.caller, names, ctx.now()),
-            len(facts.list_facts(ctx, name)),
-        )
 
 
 def list_principals(ctx: Context, limit: int, after: str) -> list[Principal]:
@@ -134,6 +108,6 @@ def _new_principal(write: Transaction, name: str, stands_for: str | None, displa
 
 
 def _read_names(write: Transaction, name: str) -> PrincipalNames:
-    names = principal_store.list_names(write.session, name)
+    names = resolve_names.list_names(write.session, name)
     row = write.get(PRINCIPAL, principal_id(names[0]))
     return PrincipalNames(names[0], names, row.display if row else "")

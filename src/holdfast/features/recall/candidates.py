@@ -6,11 +6,11 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.embeddings.store import REPLY, PassageEmbedding
+from holdfast.features.embeddings.passage_vectors import REPLY, PassageEmbedding
 from holdfast.features.history.snapshot import Snapshot
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.find_memories import list_lost_contents
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall import recall_snapshot, search_index
 from holdfast.features.recall.captured_prompts import find_asking_prompts, find_repeated_prompts
 from holdfast.features.recall.dates import score_periods

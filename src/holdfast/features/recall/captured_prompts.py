@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall.query import Query
 from holdfast.features.recall.search_index import Row
 from holdfast.kernel.storage import index_terms

@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.curation.extract_summary import extract_content_words
 from holdfast.features.graph.entities import find_entity
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, normalize_filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, normalize_filter
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.storage.index_terms import stems
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.extract_summary import extract_content_words
 from holdfast.kernel.text.idf import word_weights
 from holdfast.kernel.text.words import STOP, query_words, split_words
 

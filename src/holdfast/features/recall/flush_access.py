@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.features.memories.store import AccessLog
+from holdfast.features.memories.read_memories import AccessLog
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog, oldest_kept_time
 from holdfast.kernel.context import Context

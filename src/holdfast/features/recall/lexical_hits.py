@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from holdfast.features.embeddings import passage_vectors as embedding_store
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.embeddings.passage_vectors import DueMemory, PassageEmbedding
 from holdfast.features.embeddings.service import MAX_FRESH
-from holdfast.features.embeddings.store import DueMemory, PassageEmbedding
 from holdfast.features.history.snapshot import Snapshot, open_snapshot
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
 from holdfast.features.recall import search_index
 from holdfast.features.recall.captured_prompts import find_repeated_prompts
 from holdfast.features.recall.features import Scope

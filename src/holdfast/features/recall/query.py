@@ -8,8 +8,8 @@ from functools import cache
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall.dates import MAX_READ, Event, Period, compile_time_hint, find_events, find_periods
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.storage.index_terms import ROLES

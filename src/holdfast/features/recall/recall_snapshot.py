@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory, Snapshot
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall import search_index
 from holdfast.features.recall.features import RELATED, Scope, compute_word_weights
 from holdfast.features.recall.search_index import Row

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import flush_access, recall_log
 from holdfast.features.recall.recall_log import VERDICTS, HitVerdict, RecallLog, RecallRecord, Verdict
 from holdfast.features.recall.search_index import read_utilities

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from holdfast.features.embeddings.store import WATERMARK_NAME, DueMemory, Watermark
-from holdfast.features.memories.store import (
+from holdfast.features.embeddings.passage_vectors import WATERMARK_NAME, DueMemory, Watermark
+from holdfast.features.memories.read_memories import (
     EVERYTHING,
     Filter,
     FullTextHit,

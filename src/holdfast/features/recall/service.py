@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import AccessLog, normalize_filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import AccessLog, normalize_filter
 from holdfast.features.recall.candidates import Candidates, add_lost_contents, find_candidates
 from holdfast.features.recall.captured_prompts import FRAME_STEMS
 from holdfast.features.recall.features import FeatureTable
@@ -14,8 +14,8 @@ from holdfast.features.recall.query import Query, RecallRequest
 from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_features
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog
 from holdfast.features.recall.search_index import Row, list_derived
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.invalidation_store import StaleReason
+from holdfast.features.reflections import read_invalidations as invalidations
+from holdfast.features.reflections.read_invalidations import StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter, View, normalize_filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, View, normalize_filter
 from holdfast.features.recall import search_index
 from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.curation.extract_summary import extract_content_words, extract_summary
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.text.extract_summary import extract_content_words, extract_summary
 from holdfast.kernel.text.idf import word_weights
 
 DRAFT_SENTENCES = 3

@@ -18,8 +18,6 @@ from holdfast.kernel.timestamps import derive_id
 Cause = Literal["superseded", "deleted", "archived", "expired", "invalidated", "changed"]
 Status = Literal["open", "acknowledged", "resolved", "dismissed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-SOURCE_RELATIONS: tuple[Relation, ...] = ("reflects_on", "derives_from", "derived_from")
-"""Relations from a memory to its sources."""
 DERIVATION_RELATIONS: tuple[Relation, ...] = ("derives_from", "derived_from")
 """Those by which the dependent can replace its source."""
 PENDING_STATUSES: tuple[Status, ...] = ("open", "acknowledged")

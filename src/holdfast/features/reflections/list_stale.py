@@ -6,23 +6,20 @@ from typing import Literal, NamedTuple
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from holdfast.features.graph import store as links
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.invalidation import (
-    INVALIDATION,
-    PENDING_STATUSES,
-    SOURCE_RELATIONS,
-    Invalidation,
-    Status,
-)
-from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter, Notice, StaleReason
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.model import SOURCE_RELATIONS
+from holdfast.features.graph.read_links import LinkFilter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.views import MemoryView
+from holdfast.features.reflections import read_invalidations as invalidations
+from holdfast.features.reflections.invalidation import INVALIDATION, PENDING_STATUSES, Invalidation, Status
+from holdfast.features.reflections.read_invalidations import MAX_HOPS, InvalidationFilter, Notice, StaleReason
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, NotFound, StoreError
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import TimeText, format_timestamp
@@ -104,7 +101,7 @@ def _resolve_filter(ctx: Context, session: Session, which: InvalidationFilter, n
 
 def _build_views(ctx: Context, session: Session, found: Sequence[Notice]) -> list[NoticeView]:
     sources = {id for told in found for id in (told.invalidation.invalidated, told.invalidation.invalidating)}
-    seen = invalidations.find_visible(session, ctx.caller, sources)
+    seen = memories.find_visible(session, ctx.caller, sources)
     return [NoticeView(told, *_visible_ids(told.invalidation, seen)) for told in found]
 
 
@@ -113,9 +110,9 @@ def _visible_ids(one: Invalidation, seen: set[str]) -> tuple[str | None, str | N
     return one.invalidated if one.invalidated in seen else None, replacement if replacement in seen else None
 
 
-def parse_view_namespace(namespace: str | None) -> str | None:
+def parse_view_namespace(namespace: str) -> str | None:
     """Return the namespace before `/_invalidations`, or None; the whole may exceed the segment limit by one."""
-    place, _, last = (namespace or "").rpartition("/")
+    place, _, last = namespace.rpartition("/")
     return place if place and last == validate.INVALIDATIONS_VIEW else None
 
 
@@ -204,16 +201,6 @@ def _nearest_key(one: Dependent) -> tuple[int, str]:
     return one.hop, one.memory.id
 
 
-def list_notified(ctx: Context) -> list[str]:
-    """Ids of visible memories that the caller's last change flagged stale."""
-    flagged = dict.fromkeys(one.dependent for one in ctx.notices if isinstance(one, Invalidation))
-    if not flagged:
-        return []
-    with ctx.reading() as session:
-        visible = invalidations.find_visible(session, ctx.caller, flagged, not_deleted=True)
-    return [id for id in flagged if id in visible]
-
-
 class StaleView(Struct, frozen=True, kw_only=True):
     """Why a memory is stale: the nearest source that changed or went away, not resolved yet."""
 
@@ -246,6 +233,48 @@ def stale_view(stale: StaleReason | None) -> StaleView | UnsetType:
     )
 
 
-def notified_or_unset(ctx: Context) -> list[str] | UnsetType:
-    """Ids of memories that the caller's last change flagged stale; UNSET if none."""
-    return list_notified(ctx) or UNSET
+def to_memory_view(shown: NoticeView) -> MemoryView:
+    """Build the memory view of an invalidation: ai-memory stores each as a memory."""
+    one, notice = shown.notice.invalidation, shown.notice
+    source = shown.invalidated or "a private memory"
+    at = format_timestamp(one.created_at)
+    ids = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
+    return MemoryView(
+        id=one.id,
+        tier="mid",
+        namespace=f"{notice.namespace}/{INVALIDATIONS_VIEW}",
+        title=f"invalidation: {source} -> {one.dependent}",
+        content=f"{notice.title!r} is derived from {source}, which is {one.cause}. Status: {one.status}.",
+        tags=["_invalidation"],
+        priority=7,
+        confidence=1.0,
+        source="notification",
+        scope=notice.scope,
+        agent_id=notice.agent,
+        memory_kind="observation",
+        access_count=0,
+        created_at=at,
+        updated_at=format_timestamp(one.updated_at),
+        metadata={
+            "notification_kind": "reflection_invalidation",
+            "dependent_id": one.dependent,
+            **{name: id for name, id in ids.items() if id is not None},
+            "timestamp": at,
+            "cause": one.cause,
+            "hop": one.hop,
+            "status": one.status,
+        },
+        citations=[],
+        reflection_depth=0,
+        version=one.version,
+        state="live",
+    )
+
+
+def list_computed_notices(ctx: Context, namespace: str, *, limit: int, skip: int) -> list[MemoryView] | None:
+    """List the notices of `<namespace>/_invalidations` as memory views, though none is a memory."""
+    if (place := parse_view_namespace(namespace)) is None:
+        return None
+    with ctx.reading() as session:
+        found, _ = list_notices(ctx, session, InvalidationFilter(namespace=place), limit=limit, skip=skip)
+    return [to_memory_view(one) for one in found]

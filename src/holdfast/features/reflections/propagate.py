@@ -5,20 +5,20 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.namespaces import policy_store
-from holdfast.features.reflections.depth import keep_depth
+from holdfast.features.graph.depth import keep_depth
+from holdfast.features.graph.model import SOURCE_RELATIONS
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.features.reflections.invalidation import (
     DERIVATION_RELATIONS,
     INVALIDATION,
     PENDING_STATUSES,
     RESTORED_REASON,
-    SOURCE_RELATIONS,
     Cause,
     Invalidation,
     SourceStatus,
     invalidation_id,
 )
-from holdfast.features.reflections.invalidation_store import find_dependents, read_statuses
+from holdfast.features.reflections.read_invalidations import find_dependents, read_statuses
 from holdfast.kernel.journal.transaction import Transaction, TransactionListener
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.records.memory import Memory
@@ -134,7 +134,7 @@ class InvalidationListener(TransactionListener):
 
     def on_flush(self, tx: Transaction) -> None:
         if changes := tx.local[ChangeSet]:
-            tx.notices.extend(propagate(tx, changes))
+            tx.flagged.extend(one.dependent for one in propagate(tx, changes))
 
 
 class InvalidatedSource(NamedTuple):
@@ -274,7 +274,7 @@ def _build_notices(write: Transaction, sources: Sequence[InvalidatedSource]) -> 
     for invalidated in sources:
         namespace = invalidated.namespace
         if namespace not in hops:
-            hops[namespace] = policy_store.resolve_rules(write.session, namespace).invalidation_hops
+            hops[namespace] = resolve_rules(write.session, namespace).invalidation_hops
     found = []
     for replacements in dict.fromkeys(invalidated.replacements for invalidated in sources):
         together = [invalidated for invalidated in sources if invalidated.replacements == replacements]
@@ -365,3 +365,9 @@ def collect_ended(write: Transaction) -> None:
     changes = write.local[ChangeSet]
     changes.superseded.update((row[0], row[1]) for row in started)
     changes.ended_links.update((row[0], row[1]) for row in unlinked)
+
+
+def purge_notices(write: Transaction, memory: Memory) -> None:
+    """Purge the notices about a dependent."""
+    for one in [INVALIDATION.load(row) for row in write.session.rows("invalidation_ever", dependent=memory.id)]:
+        write.purge(INVALIDATION, one)

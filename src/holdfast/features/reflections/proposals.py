@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.reflections.draft import Conclusion, draft_conclusion
 from holdfast.features.reflections.service import offer_id
 from holdfast.kernel.context import Context

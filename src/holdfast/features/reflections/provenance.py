@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from holdfast.features.memories import store as memories
-from holdfast.features.reflections.depth import read_origin
+from holdfast.features.graph.depth import read_origin
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import MEMORY, body_of

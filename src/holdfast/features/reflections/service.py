@@ -7,14 +7,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from holdfast.features.graph.depth import check_max_depth, depth_above, needs_approval, with_origin
 from holdfast.features.graph.service import add_link
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.store_memory import require_free_title
-from holdfast.features.namespaces import approvals_store, policy_store
-from holdfast.features.namespaces.approvals_store import PendingRequest
 from holdfast.features.namespaces.model import Rules
-from holdfast.features.reflections.depth import check_max_depth, depth_above, needs_approval, with_origin
+from holdfast.features.namespaces.resolve_rules import resolve_rules
+from holdfast.features.reflections import approvals_store
+from holdfast.features.reflections.approvals_store import PendingRequest
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import DepthMismatch, Invalid, NotFound
 from holdfast.kernel.journal.kinds import MEMORY
@@ -83,7 +84,7 @@ def plan_reflection(ctx: Context, write: Transaction, request: ReflectionRequest
         raise DepthMismatch(
             f"depth: these sources give {memory.reflection_depth}, not {request.depth}", fields=["depth"]
         )
-    rules = policy_store.resolve_rules(write.session, memory.namespace)
+    rules = resolve_rules(write.session, memory.namespace)
     check_max_depth(rules, memory.reflection_depth, memory.namespace)
     require_free_title(ctx, write, memory)
     return ReflectionPlan(memory, sources, rules)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.features.runs.phases import Phase, ProviderSession, Run, RunState
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound

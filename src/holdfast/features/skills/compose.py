@@ -6,17 +6,17 @@ from typing import NamedTuple, get_args
 
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import AccessLog
-from holdfast.features.namespaces import policy_store
-from holdfast.features.reflections import invalidation_store
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import AccessLog
+from holdfast.features.namespaces.resolve_rules import resolve_rules
+from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
 from holdfast.features.skills.model import Composition, DropReason
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.reflection_store import ReflectionScope, ReflectionScore
 from holdfast.features.skills.relevance import Relevance, score_relevance
 from holdfast.features.skills.service import Staleness
-from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
@@ -98,8 +98,7 @@ def compose(ctx: Context, id: str, query: str | None, budget: int, render: Rende
         scored = _score_reflections(ReflectionReader(ctx, session, now), places, found.scores, most)
         order = sorted(scored.scores.items(), key=lambda one: (-one[1], one[0]))
         stale = {
-            one.dependent
-            for one in invalidation_store.list_pending_expiries(session, [id for id, _ in order[:most]], now)
+            one.dependent for one in invalidations.list_pending_expiries(session, [id for id, _ in order[:most]], now)
         }
         best = [one for one in order[:most] if one[0] not in stale]
         read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
@@ -140,7 +139,7 @@ def _drop_nested_scopes(places: list[ReflectionScope]) -> list[ReflectionScope]:
 
 
 def _resolve_entry(ctx: Context, session: Session, composition: Composition) -> NamespaceEntry:
-    ceiling = policy_store.resolve_rules(session, composition.namespace).max_reflection_depth
+    ceiling = resolve_rules(session, composition.namespace).max_reflection_depth
     return NamespaceEntry(composition, ceiling, ctx.caller.can_access(composition.namespace))
 
 

@@ -140,6 +140,7 @@ SKILL_VERSION = register_kind(
         lambda version: None,
         skill_version_of,
         erase_version,
+        undo_refusal="A skill version cannot be undone: undo the change that made it current, or delete the skill.",
     )
 )
 

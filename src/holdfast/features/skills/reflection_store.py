@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from holdfast.features.memories.store import visibility_clauses
-from holdfast.features.reflections import invalidation_store
+from holdfast.features.memories.read_memories import visibility_clauses
+from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import DAY
@@ -73,9 +73,7 @@ def read_faults(session: Session, caller: Caller, ids: Sequence[str], now: int) 
     parts, params = visibility_clauses(caller)
     rows = session.select(("skill_reflection_faults", *parts, "memory.some"), params | {"ids": list(ids), "now": now})
     holding = [id for id, fault in rows if not fault]
-    return dict(rows) | {
-        one.dependent: "stale" for one in invalidation_store.list_pending_expiries(session, holding, now)
-    }
+    return dict(rows) | {one.dependent: "stale" for one in invalidations.list_pending_expiries(session, holding, now)}
 
 
 def _scope_clauses(caller: Caller, scope: ReflectionScope) -> tuple[list[SqlPart], dict[str, Any]]:

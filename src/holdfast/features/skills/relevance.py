@@ -6,8 +6,8 @@ Unlike recall it ignores neighbours, authors and times: for reflections they say
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.memories.store import Filter
+from holdfast.features.embeddings import passage_vectors
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall import search_index
 from holdfast.features.recall.features import RELATED, SPAN, UNRELATED
 from holdfast.features.recall.lexical_hits import MAX_QUERY_CHARACTERS, NO_EMBEDDINGS, UNKNOWN_WORDS
@@ -71,7 +71,7 @@ def _score_by_embedding(
     """Score by cosine relative to the nearest one; None if the store has no embeddings of this model."""
     near: dict[str, float] = {}
     with ctx.reading() as session:
-        if embedding_store.get_dimension(session, embedding.model) != embedding.vector.dim:
+        if passage_vectors.get_dimension(session, embedding.model) != embedding.vector.dim:
             return None
         for place in places:
             near |= reflection_store.find_nearest(session, ctx.caller, place, embedding, ctx.now(), limit=MAX_NEAREST)

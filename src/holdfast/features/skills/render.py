@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.features.transfer.schema_v1 import decode_content
+from holdfast.features.skills.files import decode_content
 from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, style
 
 

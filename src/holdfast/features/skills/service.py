@@ -6,15 +6,15 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from holdfast.features.graph import store as link_store
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.namespaces import policy_store
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.features.recall.features import Candidate, Passage, Scope
 from holdfast.features.recall.ranking import rank_candidates
-from holdfast.features.skills import reflection_store, skill_md
-from holdfast.features.skills import store as skill_store
+from holdfast.features.skills import file_contents, reflection_store, skill_md
+from holdfast.features.skills import read_skills as skill_store
 from holdfast.features.skills.files import Draft, validate_files
 from holdfast.features.skills.model import (
     REFLECTION_ID_KEY,
@@ -32,8 +32,8 @@ from holdfast.features.skills.model import (
     skill_id,
     version_id,
 )
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.skill_md import SkillManifest
-from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound, SecretRefused
 from holdfast.kernel.journal.kinds import body_of
@@ -112,7 +112,7 @@ def ensure_signed(write: Transaction, version: SkillVersion) -> SkillVersion:
     """Sign the version if it is unsigned; raise if its signature is not that of the known node it names."""
     if not version.signature:
         return replace(version, signature=write.sign(signed_text(version.digest)), origin=write.origin)
-    if skill_store.is_forged(write.session, version):
+    if file_contents.is_forged(write.session, version):
         raise Invalid("signature: does not match the node named in `origin`", fields=["signature"])
     return version
 
@@ -136,7 +136,7 @@ def _resolve_namespace(written: SkillManifest, asked_for: str | None, default: s
 def _save_skill(write: Transaction, version: SkillVersion, contents: Mapping[str, bytes]) -> RegisterResult:
     skill, existing = write.get(SKILL, version.skill), write.get(SKILL_VERSION, version.id)
     if existing is None or existing.state == "deleted":
-        skill_store.store_contents(write.session, contents)
+        file_contents.store_contents(write.session, contents)
         existing = save_version(write, existing, version)
         outcome: Outcome = "registered" if skill is None or skill.state == "deleted" else "superseded"
     else:
@@ -178,7 +178,7 @@ def get(ctx: Context, session: Session, id: str) -> SkillEntry:
 
 def read_body(session: Session, version: SkillVersion) -> str:
     """Return the text of SKILL.md below the frontmatter."""
-    return _parse_body(skill_store.read_content(session, version.manifest))
+    return _parse_body(file_contents.read_content(session, version.manifest))
 
 
 @lru_cache(8)
@@ -189,7 +189,7 @@ def _parse_body(manifest: bytes) -> str:
 
 def read_files(session: Session, version: SkillVersion) -> dict[str, bytes]:
     """Return every file, byte for byte as registered."""
-    return {file.path: skill_store.read_content(session, file) for file in version.files}
+    return {file.path: file_contents.read_content(session, file) for file in version.files}
 
 
 def known_files(ctx: Context, session: Session, skill: Skill) -> set[File]:
@@ -204,7 +204,7 @@ def read_resource(ctx: Context, session: Session, id: str, path: str) -> tuple[S
     file = entry.version.find_file(path)
     if file is None:
         raise NotFound(f"The skill {entry.version.name!r} has no file {path!r}.", id=entry.version.id, path=path)
-    return entry, skill_store.read_content(session, file)
+    return entry, file_contents.read_content(session, file)
 
 
 class SkillPage(NamedTuple):
@@ -334,7 +334,7 @@ def _purge_versions(ctx: Context, write: Transaction, skill: Skill) -> None:
     ]
     for version in versions:
         write.purge(SKILL_VERSION, version)
-    skill_store.purge_contents(write.session, {file.digest for version in versions for file in version.files})
+    file_contents.purge_contents(write.session, {file.digest for version in versions for file in version.files})
 
 
 class HistoryEntry(NamedTuple):
@@ -379,7 +379,7 @@ def promote(ctx: Context, reflection_id: str, name: str, description: str, schem
         reflection = memories.resolve(session, ctx.caller, reflection_id, now)
         _check_promotable(session, reflection)
         _check_still_valid(ctx, session, reflection)
-        edges = link_store.list_outgoing(
+        edges = links.list_outgoing(
             session,
             ctx.caller,
             [reflection.id],
@@ -402,7 +402,7 @@ def _check_promotable(session: Session, reflection: Memory) -> None:
         raise Forbidden(
             "reflection_id: the reflection is private, but a skill is visible to everyone who reaches its namespace."
         )
-    least = policy_store.resolve_rules(session, reflection.namespace).skill_promotion_min_depth
+    least = resolve_rules(session, reflection.namespace).skill_promotion_min_depth
     if reflection.reflection_depth < least:
         raise Conflict(
             f"The reflection {reflection.id} has depth {reflection.reflection_depth}; in "

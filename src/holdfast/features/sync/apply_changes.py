@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.features.reflections.depth import raise_synced_depths
+from holdfast.features.graph.depth import raise_synced_depths
 from holdfast.features.sync.merge_changes import ChangeMerger, Outcome
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.sync.quarantine.store import AUTHENTIC, QuarantinedChange, change_digest

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from holdfast.features.sync import read_changes, record_snapshots, status_store
 from holdfast.features.sync.peers.store import list_peers
-from holdfast.features.webhooks import store as webhook_store
+from holdfast.features.webhooks.service import slowest_position
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
@@ -57,7 +57,7 @@ def find_acknowledged(session: Session, head: int) -> AcknowledgedUpto:
     """Find how much of the journal every enrolled peer has and every subscription has delivered."""
     peer_info = status_store.list_peer_info(session)
     waits = [(peer_info[one.node].followed if one.node in peer_info else 0, one.name) for one in list_peers(session)]
-    if (place := webhook_store.slowest_position(session)) is not None:
+    if (place := slowest_position(session)) is not None:
         waits.append((place, "a subscription"))
     least = min(waits, default=(head, None))
     return AcknowledgedUpto(*least) if least[0] < head else AcknowledgedUpto(head, None)

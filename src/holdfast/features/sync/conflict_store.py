@@ -1,11 +1,11 @@
 """Conflicts: concurrent values that lost. Derived from the field versions, so they are equal on every node."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.memories.store import visibility_clauses
+from holdfast.features.memories.read_memories import visibility_clauses
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.conflicts import EMPTY_STATE, put_record_conflicts
@@ -16,13 +16,6 @@ from holdfast.kernel.records import field_versions, merge
 from holdfast.kernel.records.merge import AWAITED, MAX_CONFLICTS_PER_FIELD, canonical_json
 from holdfast.kernel.storage.port import Row, Session, SqlPart
 from holdfast.kernel.timestamps import Stamp
-
-if TYPE_CHECKING:
-    pass
-
-
-MAX_SEARCHED = 100
-"""Maximum number of lost contents that are searched."""
 
 
 class Conflict(NamedTuple):
@@ -45,31 +38,6 @@ def list_conflicts(session: Session, caller: Caller, *, limit: int, skip: int) -
     rows = session.select(("conflict_select", *parts, "conflict_select.page"), params | {"limit": limit, "skip": skip})
     total = session.select(("conflict_count", *parts), params)
     return [_to_conflict(row) for row in rows], int(total[0][0])
-
-
-class LostContent(NamedTuple):
-    """A content that lost, and the memory shown in its place."""
-
-    memory: str
-    text: str
-
-
-def list_lost_contents(session: Session, caller: Caller) -> list[LostContent]:
-    """List the newest lost contents visible to the caller, so that search finds them too."""
-    parts, params = _filter_visible(caller)
-    query = ("conflict_select", *parts, "conflict_select.contents", "conflict_select.page")
-    conflicts = [_to_conflict(row) for row in session.select(query, params | {"limit": MAX_SEARCHED, "skip": 0})]
-    ids = sorted({conflict.record for conflict in conflicts})
-    values = (
-        {member.own_record.id: member.all_states["content"].values for member in read_members(session, ids)}
-        if ids
-        else {}
-    )
-    representatives: dict[str, str] = dict(session.rows("title_visible_as", ids=ids)) if ids else {}
-    texts = [
-        (representatives.get(conflict.record), values[conflict.record].get(conflict.stamp)) for conflict in conflicts
-    ]
-    return [LostContent(memory, text) for memory, text in texts if memory and isinstance(text, str)]
 
 
 def get_conflict(session: Session, caller: Caller, id: str) -> Conflict:

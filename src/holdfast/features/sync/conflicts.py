@@ -4,8 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.history.service import find_namespaces
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories.read_memories import find_namespaces, require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title, require_free_title
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.conflict_store import Conflict, ConflictSides

@@ -69,7 +69,7 @@ def sync_with(
         with closing(PeerClient(address, get_access(here, address))) as client:
             return sync_with_server(here, client, direction, dry_run=dry_run, owner=_get_owner(here, trust_source))
     with closing(open_existing(address)) as store:
-        there = replace(here, store=store, local=TypedLocals(), notices=[])
+        there = replace(here, store=store, local=TypedLocals(), flagged=[])
         return sync_stores(here, there, direction, dry_run=dry_run, trust_source=trust_source)
 
 

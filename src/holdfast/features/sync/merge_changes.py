@@ -8,17 +8,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.access.interaction import Interaction, validate_interaction
-from holdfast.features.access.model import Grant
-from holdfast.features.llm import store as llm_store
+from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
 from holdfast.features.people.erasure_order import ErasureOrder
+from holdfast.features.people.interaction import Interaction, validate_interaction
 from holdfast.features.people.person_namespace import ERASED_NAMESPACE
 from holdfast.features.people.personal_records import PersonalRecords, ReceivedRecord
 from holdfast.features.people.principal import Principal
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.reflections.propagate import ChangeSet
-from holdfast.features.skills import store as skills
+from holdfast.features.skills import file_contents
 from holdfast.features.skills.model import File, SkillVersion, compute_digest, version_id
 from holdfast.features.sync.peers.filter import NamespaceFilter
 from holdfast.features.sync.read_changes import list_required
@@ -36,6 +35,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import conflicts as merge_conflicts
 from holdfast.kernel.journal import journal, title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, body_text, tombstone_of
+from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions, validate
 from holdfast.kernel.records.change import Change, ChangeId, digest, is_ahead_of_clock, node_of
@@ -203,10 +203,9 @@ class ChangeMerger:
         """Recompute the touched title groups and remove every trace of purged text from indexes and caches."""
         title_groups.regroup(self._write, self._touched_titles, self._left_titles)
         if self._skills_changed:
-            skills.delete_unreferenced(self._write.session)
+            file_contents.delete_unreferenced(self._write.session)
         if self._purged:
-            llm_store.clear_answers(self._write.session)
-            self._write.session.purge_index()
+            clear_derived_text(self._write.session)
 
     def apply_erasures(self) -> None:
         """Apply the erasures that concern the received records: one is among them, or this store applied one before."""
@@ -366,9 +365,9 @@ class ChangeMerger:
         for file in version.files:
             if file.digest in self._files:
                 contents[file.digest] = _unpack_file(self._files[file.digest], file)
-            elif skills.read_stored(self._write.session, file.digest, file.size) is None:
+            elif file_contents.read_stored(self._write.session, file.digest, file.size) is None:
                 raise Refusal("waits", f"The content of {file.path} is missing here.")
-        skills.store_contents(self._write.session, contents)
+        file_contents.store_contents(self._write.session, contents)
 
     def _put_record(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
         is_name_erased = isinstance(record, Principal) and not record.name and own is not None and own.name
@@ -425,7 +424,7 @@ def _is_erasure(received: ReceivedRecord | Change) -> bool:
 
 def _unpack_file(packed: bytes, file: File) -> bytes:
     try:
-        content = skills.decompress(packed, file.size)
+        content = file_contents.decompress(packed, file.size)
     except HoldfastError as error:
         raise Refusal("invalid", error.message) from None
     if sha256(content).hexdigest() != file.digest:

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.access.model import Grant
 from holdfast.features.graph.model import Alias
+from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Standard
 from holdfast.features.reflections.invalidation import Invalidation
-from holdfast.features.skills import store as skills
+from holdfast.features.skills import file_contents
 from holdfast.features.skills.model import SKILL_VERSION, File, Skill, SkillVersion
 from holdfast.features.sync.peers.filter import NamespaceFilter
 from holdfast.features.sync.record_snapshots import (
@@ -355,7 +355,7 @@ def _collect_files(
 ) -> dict[str, bytes]:
     items: list[Change | RecordSnapshot] = [*changes, *snapshots]
     digests = {file.digest for one in items for file in _list_files_of(one)}
-    return {digest: skills.read_compressed(session, digest) for digest in sorted(digests)}
+    return {digest: file_contents.read_compressed(session, digest) for digest in sorted(digests)}
 
 
 def _list_files_of(item: Change | RecordSnapshot) -> Sequence[File]:

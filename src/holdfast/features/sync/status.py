@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.sync.quorum.pending_ack import count_pending
 from holdfast.features.sync.read_changes import Handshake, advance_cursor
 from holdfast.features.sync.status_store import PeerAttempts, PeerInfo
 from holdfast.kernel.context import Context
@@ -124,7 +124,7 @@ def read_overview(ctx: Context) -> SyncOverview:
         enrolled, links = peers.list_peers(session), status_store.list_attempts(session)
         (conflicts,) = session.row("conflict_total") or (0,)
         node = journal.get_head(session).node
-        pending = ack_store.count_pending(session)
+        pending = count_pending(session)
     by_address = {one.node: one for one in links if one.node} | {one.address.rstrip("/"): one for one in links}
     tried = {one.name: by_address.get(one.node) or by_address.get((one.url or "").rstrip("/")) for one in enrolled}
     statuses = [known.build_status(one.name, one.url, one.node, tried[one.name]) for one in enrolled]

@@ -354,3 +354,10 @@ def _record_run(
     )
     TASK_RUNS.add(session, run)
     return run
+
+
+def list_open_tasks(ctx: Context, principal: str, limit: int) -> list[Task]:
+    """List the pending and running tasks of a principal."""
+    with ctx.reading() as session:
+        which = TaskFilter(principals=(principal,), states=("pending", "running"))
+        return tasks.select_tasks(session, ctx.caller, which, limit)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.features.tasks.model import MIN_PREFIX_CHARS, State, Task, TaskRun, unclaim_task
 from holdfast.features.tasks.schedule import parse_schedule
 from holdfast.kernel.context import Caller

@@ -5,16 +5,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.access import interaction_store as interactions
 from holdfast.features.access.agents import notice_of
-from holdfast.features.access.interaction import INTERACTION
-from holdfast.features.access.model import AGENT, GRANT
+from holdfast.features.access.model import AGENT
 from holdfast.features.graph.model import ALIAS
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.grant import GRANT
 from holdfast.features.namespaces.model import POLICY, STANDARD
+from holdfast.features.people import read_interactions as interactions
+from holdfast.features.people.interaction import INTERACTION
 from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
-from holdfast.features.skills import store as skills
+from holdfast.features.skills import file_contents
+from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills.model import SkillVersion
 from holdfast.features.transfer import memory_rows, record_rows, schema_v1
 from holdfast.features.transfer.local_table_rows import RowFormat, list_formats
@@ -289,7 +291,7 @@ def _skills(ctx: Context, session: Session, under: str | None, extras: ExtraFiel
 
     def version_row(version: SkillVersion) -> Row:
         return record_rows.skill_version_row(
-            version, {file.path: skills.read_content(session, file) for file in version.files}
+            version, {file.path: file_contents.read_content(session, file) for file in version.files}
         )
 
     return {

@@ -4,12 +4,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.features.access.interaction import INTERACTION, Interaction, validate_interaction
-from holdfast.features.access.model import AGENT, GRANT, Agent, Grant
+from holdfast.features.access.model import AGENT, Agent
+from holdfast.features.memories.grant import GRANT, Grant
 from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standard, validate_rules
 from holdfast.features.namespaces.policy import normalize_namespace
 from holdfast.features.namespaces.service import EVERYWHERE, require_standard_access
 from holdfast.features.people import principal as principals
+from holdfast.features.people.interaction import INTERACTION, Interaction, validate_interaction
 from holdfast.features.people.principal import PRINCIPAL
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.import_state import ImportState

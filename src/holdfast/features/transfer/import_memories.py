@@ -4,9 +4,10 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
+from holdfast.features.graph.depth import keep_depth, raise_depth
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
-from holdfast.features.memories.store import check_scope_change
+from holdfast.features.memories.read_memories import check_scope_change
 from holdfast.features.memories.store_memory import (
     MAX_VERSIONS,
     find_title_holder,
@@ -14,7 +15,6 @@ from holdfast.features.memories.store_memory import (
     require_free_title,
     store_draft,
 )
-from holdfast.features.reflections.depth import keep_depth, raise_depth
 from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.features.transfer import memory_rows
 from holdfast.features.transfer.import_state import ImportState

@@ -4,9 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.features.skills import file_contents
 from holdfast.features.skills import files as skill_files
 from holdfast.features.skills import service as skill_service
-from holdfast.features.skills import store as skills
+from holdfast.features.skills.files import decode_content
 from holdfast.features.skills.model import SKILL, SKILL_VERSION, Skill, skill_id, version_id
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.import_state import ImportState
@@ -19,9 +20,7 @@ from holdfast.kernel.records import validate
 def import_skill_version(state: ImportState, raw: Any) -> Outcome:
     """Import a skill version. Its files must match its digest."""
     row, rest = state.read_row(schema_v1.SkillVersionRow, raw)
-    contents = skill_files.validate_files(
-        (one.path, schema_v1.decode_content(one.content, one.encoding)) for one in row.files
-    )
+    contents = skill_files.validate_files((one.path, decode_content(one.content, one.encoding)) for one in row.files)
     version = skill_service.build_version(contents, None, validate.namespace(row.namespace), row.name)
     state.must_reach(version.namespace)
     if version.digest != row.digest:
@@ -33,7 +32,7 @@ def import_skill_version(state: ImportState, raw: Any) -> Outcome:
     known = state.write.get(SKILL_VERSION, version.id)
     outcome: Outcome = "unchanged"
     if known is None or known.state == "deleted":
-        skills.store_contents(state.write.session, {file.digest: contents[file.path] for file in version.files})
+        file_contents.store_contents(state.write.session, {file.digest: contents[file.path] for file in version.files})
         skill_service.save_version(state.write, known, version, "import")
         outcome = "imported"
     return state.keep_extras("skill_versions", version.id, rest, outcome)

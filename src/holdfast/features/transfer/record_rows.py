@@ -5,15 +5,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.features.access.interaction import Interaction
-from holdfast.features.access.model import Agent, Grant
+from holdfast.features.access.model import Agent
 from holdfast.features.access.notice import Notice
 from holdfast.features.graph.model import Alias
+from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Policy, Standard
+from holdfast.features.people.interaction import Interaction
 from holdfast.features.people.principal import Principal
 from holdfast.features.reflections.invalidation import Invalidation
+from holdfast.features.skills.files import encode_content
 from holdfast.features.skills.model import Skill, SkillVersion
-from holdfast.features.transfer.schema_v1 import encode_content, format_optional_time, stamp_fields
+from holdfast.features.transfer.schema_v1 import format_optional_time, stamp_fields
 from holdfast.kernel.records.link import Link
 from holdfast.kernel.timestamps import format_timestamp
 

@@ -4,13 +4,12 @@ Known fields become a typed row; unknown fields are stored and written again. me
 records to rows.
 """
 
-from base64 import b64decode, b64encode
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.access.interaction import Decision, Texts
+from holdfast.features.people.interaction import Decision, Texts
 from holdfast.features.reflections.invalidation import Cause, Status
 from holdfast.features.skills.model import MAX_FILES
 from holdfast.kernel.errors import Invalid
@@ -287,19 +286,3 @@ def stamp_fields(record: Any) -> dict[str, Any]:
 
 def format_optional_time(at: int | None) -> str | None:
     return None if at is None else format_timestamp(at)
-
-
-def encode_content(content: bytes) -> dict[str, str]:
-    """Encode file content as text, or as base64 if it is not UTF-8."""
-    try:
-        return {"content": content.decode(), "encoding": "utf-8"}
-    except UnicodeDecodeError:
-        return {"content": b64encode(content).decode(), "encoding": "base64"}
-
-
-def decode_content(content: str, encoding: str, field: str = "files") -> bytes:
-    """Decode file content."""
-    try:
-        return content.encode() if encoding == "utf-8" else b64decode(content, validate=True)
-    except ValueError:
-        raise Invalid(f"{field}: must be base64", fields=[field]) from None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.people.store import list_names
+from holdfast.features.people.resolve_names import list_names
 from holdfast.features.usage import price
 from holdfast.features.usage import store as usage_store
 from holdfast.features.usage.price import Budget, Period, Price, Tokens, Use

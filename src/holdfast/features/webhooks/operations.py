@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.history.operations import AfterSequence, EventAgent, EventNames, EventNamespace
+from holdfast.features.history.operations.journal import AfterSequence, EventAgent, EventNames, EventNamespace
 from holdfast.features.webhooks import deliver
 from holdfast.features.webhooks import service as subscription_service
 from holdfast.features.webhooks.model import Delivery, Subscription

@@ -96,6 +96,11 @@ def list_subscriptions(ctx: Context, session: Session, limit: int) -> list[Subsc
     return subscription_store.list_subscriptions(session, None if sees_all(ctx.caller) else ctx.caller.agent, limit)
 
 
+def list_all_statuses(session: Session) -> list[SubscriptionStatus]:
+    """List the state of all subscriptions."""
+    return subscription_store.list_statuses(session, None)
+
+
 def list_statuses(ctx: Context, session: Session) -> list[SubscriptionStatus]:
     """List the state of the caller's subscriptions; of all for an admin of the whole store."""
     return subscription_store.list_statuses(session, None if sees_all(ctx.caller) else ctx.caller.agent)
@@ -158,3 +163,9 @@ def _requeue(session: Session, id: str, seqs: Sequence[int]) -> int:
     if missing := [seq for seq in dict.fromkeys(seqs) if seq not in moved]:
         raise NotFound(f"This subscription has no dead letter for change {missing[0]}.", changes=missing)
     return len(moved)
+
+
+def slowest_position(session: Session) -> int | None:
+    """Return the change that every active subscription has reached; None if there are none."""
+    row = session.row("subscription_slowest")
+    return None if row is None or row[0] is None else int(row[0])

@@ -35,12 +35,6 @@ def list_due(session: Session, owner: str, now: int) -> list[Subscription]:
     return SUBSCRIPTIONS.select(session, ("subscription.active", "subscription.due"), {"owner": owner, "now": now})
 
 
-def slowest_position(session: Session) -> int | None:
-    """Return the change that every active subscription has reached; None if there are none."""
-    row = session.row("subscription_slowest")
-    return None if row is None or row[0] is None else int(row[0])
-
-
 def claim(session: Session, one: Subscription, owner: str, until: int, now: int) -> int | None:
     """Claim a subscription; return the token to record attempts with, or None if another process holds it."""
     row = session.row("subscription_claim", id=one.id, token=one.token, owner=owner, until=until, now=now)

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.transfer import memory_rows
 from holdfast.integrations.ai_memory import feed

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.integrations.ai_memory.cursor import Cursor
 from holdfast.kernel.context import Caller
 from holdfast.kernel.journal import journal

@@ -7,10 +7,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.history.service import find_namespaces
 from holdfast.features.memories import lifecycle
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import find_namespaces, require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, require_free_title
 from holdfast.features.namespaces.model import STANDARD
 from holdfast.features.namespaces.service import require_standard_access

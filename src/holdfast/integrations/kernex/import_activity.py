@@ -2,10 +2,10 @@
 
 from typing import cast, get_args
 
-from holdfast.features.access import interactions
-from holdfast.features.access.interaction import MAX_REASON, Decision
-from holdfast.features.access.interactions import InteractionInput
+from holdfast.features.people import interactions
 from holdfast.features.people import service as principals
+from holdfast.features.people.interaction import MAX_REASON, Decision
+from holdfast.features.people.interactions import InteractionInput
 from holdfast.features.people.principal import validate_name
 from holdfast.features.runs import store as runs
 from holdfast.features.runs.phases import ProviderSession

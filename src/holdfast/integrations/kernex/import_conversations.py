@@ -3,8 +3,9 @@
 from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversations
+from holdfast.features.conversations.model import Conversation, Scope
 from holdfast.features.conversations.service import IDLE_AFTER
-from holdfast.features.conversations.store import CONVERSATIONS, Conversation, Scope
+from holdfast.features.conversations.store import CONVERSATIONS
 from holdfast.features.importers.model import split_text
 from holdfast.integrations.kernex.import_state import ImportState
 from holdfast.integrations.kernex.rows import Row

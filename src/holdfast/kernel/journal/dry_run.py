@@ -21,7 +21,7 @@ def open_dry_run(ctx: Context) -> Iterator[Context]:
     try:
         with ctx.activity.track_write(), ctx.store.transaction() as session:
             store = cast(Store, _StoreInTransaction(ctx.store, session))
-            yield replace(ctx, store=store, on_commit=lambda: None, on_memories_written=lambda: None, notices=[])
+            yield replace(ctx, store=store, on_commit=lambda: None, on_memories_written=lambda: None, flagged=[])
             raise _Rollback
     except _Rollback:
         pass

@@ -94,6 +94,8 @@ class Kind(NamedTuple, Generic[R]):
     """Returns the record without its content, as after a purge."""
     references: Callable[[R], Sequence[tuple[str, str]]] = lambda record: ()
     """Kind and id of each record it depends on."""
+    undo_refusal: str | None = None
+    """Why no change of such a record can be undone; None: it can."""
 
 
 KINDS: dict[str, Kind[Any]] = {}

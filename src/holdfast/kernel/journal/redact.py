@@ -8,11 +8,24 @@ Redaction = Callable[[Session, str, str, Mapping[str, int]], None]
 """Erases a feature's data of a purged record, given its kind, its id and the seen time by origin."""
 
 REDACTIONS: list[Redaction] = []
+CLEANERS: list[Callable[[Session], None]] = []
 
 
 def on_redact(redaction: Redaction) -> None:
     """Register a function to call for each purged record."""
     REDACTIONS.append(redaction)
+
+
+def on_clear_derived(cleaner: Callable[[Session], None]) -> None:
+    """Register a function to call when text was purged that other text may quote."""
+    CLEANERS.append(cleaner)
+
+
+def clear_derived_text(session: Session) -> None:
+    """Delete all text that may quote purged text, and every trace of purged text in the index."""
+    for cleaner in CLEANERS:
+        cleaner(session)
+    session.purge_index()
 
 
 def redact_record(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:

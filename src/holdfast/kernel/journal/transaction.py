@@ -167,8 +167,8 @@ class Transaction:
         """Own state of the memories written in it. In a title group, the columns show the merged state instead."""
         self.local = TypedLocals()
         """State that listeners collect until the end of the transaction."""
-        self.notices: list[Struct] = []
-        """Records that listeners added and the caller sees; complete once everything is written."""
+        self.flagged: list[str] = []
+        """Ids of memories that listeners flagged stale; complete once everything is written."""
         self.positions: list[journal.Position] = []
         """Positions of its first and last entry."""
 

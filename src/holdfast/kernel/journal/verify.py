@@ -1,6 +1,6 @@
 """Check every row against the journal: tables must match the last entries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
@@ -34,6 +34,20 @@ class StoredRecord(NamedTuple):
     field_versions: bytes
     local: Row = ()
     tags: tuple[str, ...] = ()
+
+
+CONTENT_CHECKS: list[Callable[[Session], Iterable[JournalFault]]] = []
+
+
+def on_verify(check: Callable[[Session], Iterable[JournalFault]]) -> None:
+    """Register a check of content that the journal names by its digest only."""
+    CONTENT_CHECKS.append(check)
+
+
+def find_damage(session: Session) -> Iterator[JournalFault]:
+    """Yield what the registered checks find."""
+    for check in CONTENT_CHECKS:
+        yield from check(session)
 
 
 def find_altered_records(session: Session) -> Iterator[JournalFault]:

@@ -67,6 +67,8 @@ class Operation(Struct, frozen=True):
     """The words of its command."""
     aliases: tuple[str, ...] = ()
     """Former and other names of its command, which still work but are not listed."""
+    topic: str = ""
+    """The feature that lists it, if not the one that declares it: `get` is listed with the memories."""
     status: int = 200
     bulk: str | None = None
     """Field that receives a bare JSON array."""
@@ -103,8 +105,8 @@ class Operation(Struct, frozen=True):
 
     @property
     def family(self) -> str:
-        """The feature that declares it."""
-        return feature_of(self.run.__module__)
+        """The feature that lists it."""
+        return self.topic or feature_of(self.run.__module__)
 
     @property
     def fields(self) -> tuple[msgspec.structs.FieldInfo, ...]:
@@ -320,17 +322,18 @@ class Entry(NamedTuple):
     summary: str
     surfaces: Collection[Surface]
     aliases: tuple[str, ...] = ()
+    topic: str = ""
     has_records: bool = True
     """Whether its answer contains what is encoded in another form than it has."""
 
     @property
     def family(self) -> str:
-        """The feature that declares it."""
-        return feature_of(self.module)
+        """The feature that lists it."""
+        return self.topic or feature_of(self.module)
 
 
 def entry_of(op: Operation) -> Entry:
-    return Entry(op.name, op.run.__module__, op.cli, op.summary, op.surfaces, op.aliases)
+    return Entry(op.name, op.run.__module__, op.cli, op.summary, op.surfaces, op.aliases, op.topic)
 
 
 def feature_of(module: str) -> str:

@@ -18,6 +18,8 @@ class Sql(str):
 
 SqlPart = str | tuple[str, int]
 """Name of an SQL fragment, name and number, or `Sql`."""
+Clauses = tuple[Sequence[SqlPart], Mapping[str, Any]]
+"""Parts of a statement that limit its rows, and their parameters."""
 
 LOCK_SECONDS = 30.0
 """How long a writer waits, for other threads and other processes together."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast import app
 from holdfast.app import Holdfast
 from holdfast.features.agent_hosts import service as host_hooks
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.recall.quality.question_files import BUNDLED_QUESTIONS, Sample
 from holdfast.features.recall.query import RecallRequest
 from holdfast.settings import load

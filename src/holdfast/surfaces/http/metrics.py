@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.app import Holdfast
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.features.sync import status
 from holdfast.features.webhooks import service as subscriptions
 from holdfast.kernel.context import Caller

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from holdfast.app import Holdfast
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import TEXT_UPPER_BOUND
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import TEXT_UPPER_BOUND
 from holdfast.kernel.context import SILENT, Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, Invalid, NotFound, OperationCancelled
 from holdfast.kernel.records.memory import Memory

@@ -9,10 +9,11 @@ from urllib.parse import quote, unquote
 
 from msgspec import Meta, Struct
 
-from holdfast.features.skills import store as skills
+from holdfast.features.skills import file_contents
+from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills.model import File, SkillVersion
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.service import Staleness, find_stale
-from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage.port import Session
 
@@ -134,7 +135,7 @@ def read_content(session: Session, place: SkillPath, uri: str) -> dict[str, Any]
     file = file_at(shown, path)
     if file is None:
         return None
-    said = skills.read_content(session, file)
+    said = file_contents.read_content(session, file)
     kind = MARKDOWN if file.kind == "manifest" else _mime_type(file.path)
     try:
         return {"uri": uri, "mimeType": kind, "text": said.decode()}

@@ -9,8 +9,8 @@ import pytest
 from plans import ME, Plans, SqlitePlans, Statement, ran
 
 import holdfast
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter, SqlPart, View
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, SqlPart, View
 
 FILTERS = [
     EVERYTHING,

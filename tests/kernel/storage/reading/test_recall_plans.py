@@ -9,9 +9,9 @@ from plans import ME, OpenStore, Plans, SqlitePlans, ran
 
 import holdfast
 from engines import raw_connection
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter, SqlPart
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, SqlPart
 from holdfast.features.recall import search_index
 from holdfast.kernel.storage.postgres.store import PostgresStore
 from holdfast.kernel.vector import unit_vector

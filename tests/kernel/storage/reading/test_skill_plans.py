@@ -7,8 +7,8 @@ import pytest
 from plans import ME, Plans, SqlitePlans
 
 import holdfast
+from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills import reflection_store as skill_reflections
-from holdfast.features.skills import store as skills
 from holdfast.features.skills.reflection_store import ReflectionScope
 from holdfast.kernel.storage.port import Session
 

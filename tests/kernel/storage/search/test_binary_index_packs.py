@@ -12,7 +12,7 @@ from plans import SqlitePlans
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.features.embeddings import store as vectors
+from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.kernel.storage.sqlite.binary_index import BLOCK_SIZE, LoadedIndex
 from holdfast.kernel.storage.sqlite.connection import open_database
 from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore

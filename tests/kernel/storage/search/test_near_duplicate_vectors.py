@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import Filter
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import Filter, filter_clauses
 from holdfast.kernel.vector import Vector, unit_vector
 
 MODEL = "own"
@@ -43,7 +43,7 @@ def stored_vectors(hold: Any) -> list[tuple[str, list[float]]]:
 def close(ctx: Any, *many: Vector, which: Filter | None = None) -> list[list[str]]:
     with ctx.ctx.reading() as session:
         caller, now = ctx.ctx.caller, ctx.ctx.now()
-        return vectors.find_close(session, caller, MODEL, many, which or Filter(), now, limit=5)
+        return vectors.find_close(session, MODEL, many, filter_clauses(caller, which or Filter(), now), limit=5)
 
 
 def test_very_close_embeddings_are_found_and_few_others(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import holdfast
 from engines import Postgres
 from holdfast import Holdfast
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.kernel.context import Caller
 from holdfast.kernel.text.words import query_words
 

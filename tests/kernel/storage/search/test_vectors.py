@@ -7,8 +7,8 @@ import pytest
 from vector_store import ME, cosine, direct, directions, near, put, store_with_vector
 
 from holdfast import Holdfast
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, filter_clauses
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid
@@ -40,7 +40,7 @@ def test_numbers_of_every_size_are_stored_as_a_direction(hold: Holdfast, numbers
     with hold.ctx.reading() as session:
         (kept,) = read_embeddings(session)
         asked = Embedding("one", unit_vector(numbers))
-        (found,) = vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)
+        (found,) = vectors.find_nearest(session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=1)
     assert kept.vector == unit_vector(numbers)
     assert found == (id, pytest.approx(1))
 
@@ -83,9 +83,15 @@ def test_embeddings_are_counted_by_model_among_visible_memories(hold: Holdfast) 
     other, narrow = Caller("ai:other@here"), Caller("ai:tester@here", namespaces=("elsewhere",))
     with hold.ctx.reading() as session:
         now = hold.ctx.now()
-        assert vectors.count_by_model(session, ME, now) == [("one", 2, 3, 3, 1), ("other", 3, 1, 1, 1)]
-        assert vectors.count_by_model(session, other, now) == [("one", 2, 2, 2, 1), ("other", 3, 1, 1, 1)]
-        assert vectors.count_by_model(session, narrow, now) == []
+        assert vectors.count_by_model(session, filter_clauses(ME, EVERYTHING, now)) == [
+            ("one", 2, 3, 3, 1),
+            ("other", 3, 1, 1, 1),
+        ]
+        assert vectors.count_by_model(session, filter_clauses(other, EVERYTHING, now)) == [
+            ("one", 2, 2, 2, 1),
+            ("other", 3, 1, 1, 1),
+        ]
+        assert vectors.count_by_model(session, filter_clauses(narrow, EVERYTHING, now)) == []
 
 
 # Search
@@ -102,7 +108,9 @@ def test_the_nearest_match_an_exhaustive_search_in_order(hold: Holdfast, dim: in
         assert near(hold, asked, limit=20) == expected[:20]
         with hold.ctx.reading() as session:
             now = hold.ctx.now()
-            found = vectors.find_nearest(session, ME, Embedding("one", asked), EVERYTHING, now, limit=100)
+            found = vectors.find_nearest(
+                session, Embedding("one", asked), filter_clauses(ME, EVERYTHING, now), limit=100
+            )
         assert dict(found) == pytest.approx({id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6)
 
 
@@ -171,7 +179,9 @@ def test_archived_deleted_and_expired_memories_are_never_near(hold: Holdfast) ->
     hold.delete(id=deleted)
     later = hold.ctx.now() + 61_000_000
     with hold.ctx.reading() as session:
-        found = vectors.find_nearest(session, ME, Embedding("one", unit_vector([1, 0])), EVERYTHING, later, limit=9)
+        found = vectors.find_nearest(
+            session, Embedding("one", unit_vector([1, 0])), filter_clauses(ME, EVERYTHING, later), limit=9
+        )
     assert found == [(live, pytest.approx(1))]
     assert near(hold, unit_vector([1, 0])) == sorted([live, short])
     assert near(hold, unit_vector([1, 0]), Filter(archived=True)) == sorted([live, short, archived])
@@ -226,7 +236,7 @@ def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfas
     cut(hold, ids[2], (0, 7, [1, 3]))
     with hold.ctx.reading() as session:
         asked = Embedding("one", unit_vector([1, 0]))
-        found = vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=10)
+        found = vectors.find_nearest(session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=10)
         spans = search_index.compute_nearness(session, asked, content_hashes(session, ids[:1]))
     assert found == [(ids[1], pytest.approx(1)), (ids[0], pytest.approx(0.5**0.5)), (ids[2], pytest.approx(0.1**0.5))]
     assert list(spans[ids[0]]) == [(-1, -1), (0, 7), (8, 16)]
@@ -252,7 +262,8 @@ def test_new_passages_replace_all_old_ones_of_their_model(hold: Holdfast) -> Non
     with hold.ctx.reading() as session:
         kept = [(one.model, one.begins, one.ends, one.vector) for one in read_embeddings(session)]
         assert [
-            (one.model, one.memories, one.passages) for one in vectors.count_by_model(session, ME, hold.ctx.now())
+            (one.model, one.memories, one.passages)
+            for one in vectors.count_by_model(session, filter_clauses(ME, EVERYTHING, hold.ctx.now()))
         ] == [("one", 1, 1), ("other", 1, 1)]
     assert kept == [("one", 0, 16, unit_vector([1, 3])), ("other", 0, 16, unit_vector([1, 0, 0]))]
 

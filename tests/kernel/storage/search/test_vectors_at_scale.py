@@ -11,9 +11,9 @@ from vector_store import ME, cosine, direct, directions, near, store_with_vector
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast import Holdfast
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.storage.postgres.engine import STATEMENTS, PostgresSession, join_sql

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from holdfast.features.access import agents
-from holdfast.features.access.model import Permission
 from holdfast.features.access.notice import Notice
+from holdfast.features.memories.grant import Permission
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, AgentId, Id, Metadata, Priority, Title
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation

@@ -6,11 +6,11 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.admin.tool_sets import list_families, list_tools
-from holdfast.features.embeddings import store as vectors
-from holdfast.features.graph import store as links
-from holdfast.features.memories import store as memories
+from holdfast.features.embeddings import passage_vectors as vectors
+from holdfast.features.graph import read_links as links
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
-from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal import journal
@@ -68,7 +68,7 @@ def stats(ctx: Context, request: EmptyRequest) -> Stats:
             archived_total=memories.count(session, caller, EVERYTHING, now, view="archived"),
             expiring_soon=soon[0][0],
             links_count=links.count(session, caller),
-            embeddings=[EmbeddingCount(*one) for one in vectors.count_by_model(session, caller, now)],
+            embeddings=[EmbeddingCount(*one) for one in vectors.count_by_model(session, (parts, params))],
             changes=journal.get_head(session).seq,
             db_size_bytes=ctx.store.size(),
             restated=int(session.select(("duplicate_count_total", *parts), params)[0][0]),

@@ -1,4 +1,4 @@
-"""Backup, restore and health checks."""
+"""Backup, restore, garbage collection and health checks."""
 
 from typing import Annotated, Any
 
@@ -6,6 +6,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from holdfast.features.admin import backup as backup_service
 from holdfast.features.admin import doctor as doctor_service
+from holdfast.features.admin import retention
+from holdfast.features.memories import lifecycle
+from holdfast.features.memories.views import notified_or_unset
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
@@ -190,4 +193,42 @@ def doctor(ctx: Context, request: EmptyRequest, progress: Progress) -> DoctorRep
             )
             for section in sections
         ],
+    )
+
+
+class Gc(Request, frozen=True):
+    dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
+
+
+class GcResult(Struct, frozen=True, kw_only=True):
+    collected: int
+    expired_deleted: int
+    usage_dropped: int
+    """Model usage records past their retention."""
+    task_runs_dropped: int
+    runs_dropped: int
+    dry_run: bool
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """Ids of dependents that were flagged stale, as far as you may see them."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/gc",
+    cli=("admin", "gc"),
+    aliases=("gc",),
+    examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
+)
+def gc(ctx: Context, request: Gc, progress: Progress) -> GcResult:
+    """Archive expired memories and delete records past their retention."""
+    ids = lifecycle.collect_expired_memories(ctx, dry_run=request.dry_run)
+    pruned = retention.prune_records(ctx, dry_run=request.dry_run)
+    return GcResult(
+        collected=len(ids),
+        expired_deleted=len(ids),
+        usage_dropped=pruned["usage"],
+        task_runs_dropped=pruned["task_run"],
+        runs_dropped=pruned["run"],
+        dry_run=request.dry_run,
+        invalidation_notified=notified_or_unset(ctx),
     )

@@ -6,8 +6,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.context_blocks import for_reply as reply_context
 from holdfast.features.conversations import onboarding_progress
+from holdfast.features.conversations.model import Scope
 from holdfast.features.conversations.onboarding import HINTS
-from holdfast.features.conversations.store import Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset

@@ -1,13 +1,13 @@
 """Operations that derive from memories: tags, query expansion, contradictions, atoms, personas. Models are optional."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation import contradictions, personas, split_memory, suggest_tags
 from holdfast.features.curation.personas import Persona
-from holdfast.features.llm.assist import Method, MethodUsed
-from holdfast.features.memories import store as memories
+from holdfast.features.llm.assist import MethodInfo, method_fields
+from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import expand_query as query_expander
 from holdfast.features.reflections.list_stale import StaleView, stale_view
 from holdfast.kernel.context import Context
@@ -24,22 +24,6 @@ Version = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail unless t
 EntityId = Annotated[
     str, Meta(min_length=1, max_length=512, description="Entity id, or any of its names.", extra={"argument": True})
 ]
-
-
-class MethodInfo(Struct, frozen=True, kw_only=True):
-    """How a result was computed: by rules or by a model."""
-
-    method: Method
-    model: str | UnsetType = UNSET
-    """The model that answered."""
-    reason: str | UnsetType = UNSET
-    """Why no answer of the configured model was used."""
-
-
-def method_fields(how: MethodUsed) -> dict[str, Any]:
-    """Build the fields of `MethodInfo`."""
-    optional = {"model": how.model, "reason": how.reason}
-    return {"method": how.method, **{name: value for name, value in optional.items() if value is not None}}
 
 
 class AutoTag(Request, frozen=True):

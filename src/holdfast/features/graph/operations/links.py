@@ -6,10 +6,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from holdfast.features.graph import service as link_service
+from holdfast.features.graph.read_links import Edge, LinkFilter
 from holdfast.features.graph.service import LinkView, link_view
-from holdfast.features.graph.store import Edge, LinkFilter
 from holdfast.features.memories import find_memories
-from holdfast.features.reflections.list_stale import notified_or_unset
+from holdfast.features.memories.views import notified_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.link import Relation
 from holdfast.kernel.registry.fields import AgentId, Id, Limit, Namespace, Skip, Timestamp

@@ -9,8 +9,8 @@ from holdfast.features.graph import export as graph_export
 from holdfast.features.graph import neighbourhood
 from holdfast.features.graph import service as link_service
 from holdfast.features.graph.operations.links import IncludeEnded, Source, Target, ValidAtOrNow
+from holdfast.features.graph.read_links import Edge, LinkFilter
 from holdfast.features.graph.service import LinkView, link_view
-from holdfast.features.graph.store import Edge, LinkFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.link import Relation

@@ -1,31 +1,24 @@
-"""The `store`, `bulk-store`, `get` and `update` operations."""
+"""The `store`, `bulk-store` and `update` operations."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.graph import service as link_service
-from holdfast.features.graph.service import LinkView, link_view
-from holdfast.features.history import service as history_service
-from holdfast.features.memories import find_memories, store_memory, update_memory
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.views import MemoryView, memory_view
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections.list_stale import StaleView, notified_or_unset, stale_view
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories import store_memory, update_memory
+from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Category, Kind, OnConflict, Scope
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.registry.fields import (
     Actor,
-    AsOf,
     CitationInput,
     Confidence,
     Content,
     EmbeddingField,
     Id,
-    KnownAt,
     Metadata,
     Namespace,
     NewTier,
@@ -39,7 +32,7 @@ from holdfast.kernel.registry.fields import (
     embedding_of,
 )
 from holdfast.kernel.registry.operation import REGISTRY, Effect, Example, Request, operation
-from holdfast.kernel.timestamps import TIME, parse_time, parse_timestamp
+from holdfast.kernel.timestamps import TIME, parse_timestamp
 from holdfast.kernel.vector import Embedding
 
 CategoryField = Annotated[Category, Meta(description="Topic of a coding memory.")]
@@ -295,59 +288,6 @@ def build_draft(
     if item.agent_id not in (None, ctx.caller.agent):
         raise Invalid("agent_id: not allowed per item: set agent_id of the whole request", fields=["agent_id"])
     return item.to_draft(ctx), item.on_conflict or request.on_conflict, embedding_of(item.embedding), item.force
-
-
-class Get(Request, frozen=True):
-    id: Id
-    as_of: AsOf | None = None
-    known_at: KnownAt | None = None
-
-
-class GetResult(MemoryView, frozen=True, kw_only=True):
-    links: list[LinkView]
-    also: list[str] | UnsetType = UNSET
-    """Ids of memories with the same title from other stores, shown as this one; get accepts them, too."""
-    stale: StaleView | UnsetType = UNSET
-    """Set if a source changed or was deleted and its notice is not resolved."""
-    restated: int | UnsetType = UNSET
-    """How often a duplicate of it was stored."""
-    secrets: list[str] | UnsetType = UNSET
-    """Kinds of secrets it contains, unless its namespace allows them."""
-
-
-@operation(
-    Effect.READ,
-    "GET /api/v1/memories/{id}",
-    human="holdfast.features.memories.render:render_memory",
-    examples=(
-        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
-        Example({"id": "1f3a9c20"}, prepared=True),
-        Example({"id": "1f3a9c20", "known_at": "2030-01-01"}, prepared=True),
-    ),
-)
-def get(ctx: Context, request: Get) -> GetResult:
-    """Show a memory with its links, now or at a past time."""
-    as_of, known_at = parse_time(request.as_of, "as_of"), parse_time(request.known_at, "known_at")
-    with ctx.reading() as session:
-        if as_of is None and known_at is None:
-            memory = find_memories.get(ctx, session, request.id)
-            stale = invalidations.find_stale(session, ctx.caller, [memory.id], ctx.now())
-        else:
-            memory = history_service.get_past_state(ctx, session, request.id, as_of=as_of, known_at=known_at)
-            stale = {}
-        links = [link_view(link) for link in link_service.list_links(ctx, session, memory.id, valid_at=as_of)]
-        also = [row[0] for row in session.rows("title_group_others", id=memory.id)] or UNSET
-        used = memories.read_access_counts(session, [memory.id]).get(memory.id, (0, 0))
-    return memory_view(
-        memory,
-        used,
-        type=GetResult,
-        links=links,
-        also=also,
-        stale=stale_view(stale.get(memory.id)),
-        restated=store_memory.get_duplicate_count(ctx, memory.id) or UNSET,
-        secrets=store_memory.list_secret_kinds(ctx, memory) or UNSET,
-    )
 
 
 class Update(Request, frozen=True):

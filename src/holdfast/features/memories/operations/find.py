@@ -5,11 +5,8 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.memories import find_memories
-from holdfast.features.memories.store import build_filter
-from holdfast.features.memories.views import MemoryView, memory_views
-from holdfast.features.reflections import invalidation_store as invalidations
-from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.operations.invalidations import to_memory_view
+from holdfast.features.memories.read_memories import build_filter
+from holdfast.features.memories.views import MemoryView, list_computed, memory_views
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Kind
 from holdfast.kernel.registry.fields import (
@@ -62,21 +59,14 @@ class Page(Struct, frozen=True, kw_only=True):
 )
 def browse(ctx: Context, request: Browse) -> Page:
     """List memories, most important first."""
-    if (place := list_stale.parse_view_namespace(request.namespace)) is not None:
-        return list_invalidations(ctx, place, request)
+    computed = list_computed(ctx, request.namespace or "", limit=request.limit, skip=request.offset)
+    if computed is not None:
+        return Page(memories=computed, count=len(computed))
     which = build_filter(request)
     with ctx.reading() as session:
         found = find_memories.browse(ctx, session, which, limit=request.limit, skip=request.offset)
         views = memory_views(session, found)
     return Page(memories=views, count=len(views))
-
-
-def list_invalidations(ctx: Context, place: str, request: Browse) -> Page:
-    """List the notices of `<namespace>/_invalidations` as memory views, though none is a memory."""
-    which = invalidations.InvalidationFilter(namespace=place)
-    with ctx.reading() as session:
-        found, _ = list_stale.list_notices(ctx, session, which, limit=request.limit, skip=request.offset)
-    return Page(memories=[to_memory_view(one) for one in found], count=len(found))
 
 
 class Search(Request, frozen=True):

@@ -1,16 +1,14 @@
-"""Operations: delete, promote, forget, collect, archive, restore, purge."""
+"""Operations: delete, forget, archive, restore, purge."""
 
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories import lifecycle, retention
-from holdfast.features.memories import promote as promotion
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter
-from holdfast.features.memories.views import MemoryView, memory_view, memory_views
-from holdfast.features.reflections.list_stale import notified_or_unset
-from holdfast.kernel.context import Context, Progress
+from holdfast.features.memories import lifecycle
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
+from holdfast.features.memories.views import MemoryView, memory_view, memory_views, notified_or_unset
+from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip, TierField
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 
@@ -44,41 +42,6 @@ def delete(ctx: Context, request: Delete) -> DeleteResult:
     return DeleteResult(
         deleted=True, id=memory.id, version=memory.version, invalidation_notified=notified_or_unset(ctx)
     )
-
-
-class Promote(Request, frozen=True):
-    id: Id
-    target_tier: Annotated[Literal["mid", "long"], Meta(description="Tier to move it to.")] = "long"
-    to_namespace: Annotated[Namespace, Meta(description="Copy it to this parent namespace instead.")] | None = None
-
-
-class PromoteResult(MemoryView, frozen=True, kw_only=True):
-    promoted: bool
-    mode: Literal["tier", "vertical"]
-    source_id: str | UnsetType = UNSET
-    clone_id: str | UnsetType = UNSET
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/memories/{id}/promote",
-    cli=("curate", "promote"),
-    aliases=("promote",),
-    stage="store",
-    human="holdfast.features.memories.render:render_memory",
-    examples=(
-        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
-        Example({"id": "5d0c93aa"}, prepared=True),
-        Example({"id": "1f3a9c20", "to_namespace": "shop"}, prepared=True),
-    ),
-)
-def promote(ctx: Context, request: Promote) -> PromoteResult:
-    """Move a memory to a longer-lived tier, or copy it to a parent namespace."""
-    if request.to_namespace is None:
-        promoted = promotion.promote_tier(ctx, request.id, request.target_tier)
-        return memory_view(promoted, type=PromoteResult, promoted=True, mode="tier")
-    source, copy = promotion.promote_to_namespace(ctx, request.id, request.to_namespace)
-    return memory_view(copy, type=PromoteResult, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)
 
 
 class Forget(Request, frozen=True):
@@ -137,44 +100,6 @@ def forget(ctx: Context, request: Forget) -> ForgetResult:
         ids=ids,
         kept=skipped,
         would_delete=len(ids) if request.dry_run else UNSET,
-        invalidation_notified=notified_or_unset(ctx),
-    )
-
-
-class Gc(Request, frozen=True):
-    dry_run: Annotated[bool, Meta(description="Only report what would change.")] = False
-
-
-class GcResult(Struct, frozen=True, kw_only=True):
-    collected: int
-    expired_deleted: int
-    usage_dropped: int
-    """Model usage records past their retention."""
-    task_runs_dropped: int
-    runs_dropped: int
-    dry_run: bool
-    invalidation_notified: list[str] | UnsetType = UNSET
-    """Ids of dependents that were flagged stale, as far as you may see them."""
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/gc",
-    cli=("admin", "gc"),
-    aliases=("gc",),
-    examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
-)
-def gc(ctx: Context, request: Gc, progress: Progress) -> GcResult:
-    """Archive expired memories and delete records past their retention."""
-    ids = lifecycle.collect_expired_memories(ctx, dry_run=request.dry_run)
-    pruned = retention.prune_records(ctx, dry_run=request.dry_run)
-    return GcResult(
-        collected=len(ids),
-        expired_deleted=len(ids),
-        usage_dropped=pruned["usage"],
-        task_runs_dropped=pruned["task_run"],
-        runs_dropped=pruned["run"],
-        dry_run=request.dry_run,
         invalidation_notified=notified_or_unset(ctx),
     )
 

@@ -119,30 +119,6 @@ def principal_show(ctx: Context, request: PrincipalShow) -> PrincipalView:
     return _principal_view(principals.show(ctx, request.name))
 
 
-class PrincipalStats(Struct, frozen=True, kw_only=True):
-    """Numbers of live records that you may see."""
-
-    principal: str
-    conversations: int
-    messages: int
-    observations: int
-    """Observations that they stored themselves."""
-    facts: int
-
-
-@operation(
-    Effect.READ,
-    "GET /api/v1/principals/{name}/stats",
-    cli=("person", "stats"),
-    aliases=("principal stats",),
-    human="holdfast.features.people.render:render_principal_stats",
-    examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
-)
-def principal_stats(ctx: Context, request: PrincipalShow) -> PrincipalStats:
-    """Count the conversations, messages, observations and facts of a principal."""
-    return PrincipalStats(**principals.count_records(ctx, request.name)._asdict())
-
-
 class PrincipalList(Request, frozen=True):
     limit: Limit = 100
     after: Annotated[str, Meta(max_length=128, description="Only names after this one.")] = ""

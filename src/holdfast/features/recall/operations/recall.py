@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.memories.store import build_filter
+from holdfast.features.memories.read_memories import build_filter
 from holdfast.features.memories.views import ConfidenceTier, MemoryView, get_confidence_tier, memory_view
 from holdfast.features.namespaces import service as namespace_service
 from holdfast.features.recall import ranking

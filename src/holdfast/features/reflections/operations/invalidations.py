@@ -4,14 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.memories.views import MemoryView
-from holdfast.features.reflections import invalidation_store, list_stale
+from holdfast.features.reflections import list_stale
 from holdfast.features.reflections.invalidation import Status
-from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter
 from holdfast.features.reflections.list_stale import NoticeView, ResolutionOutcome
+from holdfast.features.reflections.read_invalidations import MAX_HOPS, InvalidationFilter, find_stale
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import TimeText, format_timestamp
@@ -233,7 +231,7 @@ def dependents(ctx: Context, request: Dependents) -> DependentsResult:
     with ctx.reading() as session:
         id, found = list_stale.list_dependents(ctx, session, request.id, hops=request.hops)
         near = found[: request.limit]
-        stale = invalidation_store.find_stale(session, ctx.caller, [one.memory.id for one in near], ctx.now())
+        stale = find_stale(session, ctx.caller, [one.memory.id for one in near], ctx.now())
     views = [
         DependentView(
             id=one.memory.id,
@@ -246,41 +244,3 @@ def dependents(ctx: Context, request: Dependents) -> DependentsResult:
         for one in near
     ]
     return DependentsResult(id=id, dependents=views, count=len(views), total=len(found))
-
-
-def to_memory_view(shown: NoticeView) -> MemoryView:
-    """Build the memory view of an invalidation: ai-memory stores each as a memory."""
-    one, notice = shown.notice.invalidation, shown.notice
-    source = shown.invalidated or "a private memory"
-    at = format_timestamp(one.created_at)
-    ids = {"invalidated_id": shown.invalidated, "invalidating_id": shown.invalidating or shown.invalidated}
-    return MemoryView(
-        id=one.id,
-        tier="mid",
-        namespace=f"{notice.namespace}/{INVALIDATIONS_VIEW}",
-        title=f"invalidation: {source} -> {one.dependent}",
-        content=f"{notice.title!r} is derived from {source}, which is {one.cause}. Status: {one.status}.",
-        tags=["_invalidation"],
-        priority=7,
-        confidence=1.0,
-        source="notification",
-        scope=notice.scope,
-        agent_id=notice.agent,
-        memory_kind="observation",
-        access_count=0,
-        created_at=at,
-        updated_at=format_timestamp(one.updated_at),
-        metadata={
-            "notification_kind": "reflection_invalidation",
-            "dependent_id": one.dependent,
-            **{name: id for name, id in ids.items() if id is not None},
-            "timestamp": at,
-            "cause": one.cause,
-            "hop": one.hop,
-            "status": one.status,
-        },
-        citations=[],
-        reflection_depth=0,
-        version=one.version,
-        state="live",
-    )

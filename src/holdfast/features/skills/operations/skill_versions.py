@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.features.skills import service as skill_service
 from holdfast.features.skills.model import Outcome
 from holdfast.features.skills.operations.skills import SkillId, SkillView, _view_fields
-from holdfast.features.skills.store import SkillEntry
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset

@@ -4,17 +4,16 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.features.skills import file_contents
 from holdfast.features.skills import service as skill_service
-from holdfast.features.skills import store as skill_store
 from holdfast.features.skills.archive import read_archive
-from holdfast.features.skills.files import Draft, validate_files
+from holdfast.features.skills.files import Draft, decode_content, encode_content, validate_files
 from holdfast.features.skills.folder import read_skill, write_folder
 from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome, StaleReason
-from holdfast.features.skills.store import SkillEntry
-from holdfast.features.transfer.schema_v1 import decode_content, encode_content
+from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.local_files import local_path
+from holdfast.kernel.local_files import local_path, require_local
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import TimeText, format_timestamp
@@ -149,12 +148,6 @@ def _read_draft(ctx: Context, request: SkillRegister) -> Draft:
     return Draft(validate_files([("SKILL.md", request.inline_skill.encode()), *beside]))
 
 
-def require_local(ctx: Context, field: str) -> None:
-    """Raise unless the caller is on this machine: only then may it name local paths."""
-    if not ctx.caller.is_local:
-        raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])
-
-
 class StalenessView(Struct, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
@@ -284,7 +277,7 @@ def skill_get(ctx: Context, request: SkillGet) -> SkillDetailView:
     with ctx.reading() as session:
         entry = skill_service.get(ctx, session, request.skill_id)
         body = skill_service.read_body(session, entry.version)
-        signed = skill_store.is_signed(session, entry.version)
+        signed = file_contents.is_signed(session, entry.version)
         fallen = skill_service.find_stale(ctx, session, [entry.version]).get(entry.version.id)
     return SkillDetailView(
         **_view_fields(entry, fallen),

@@ -140,3 +140,13 @@ def _normalize_url(url: str | None) -> str | None:
     if not url:
         return None
     return parse_address(url).geturl().rstrip("/")
+
+
+def replace_peers(now: Session, to: Session) -> None:
+    """Give another copy of the store exactly these peers and their used nonces."""
+    for peer in peers.list_peers(to):
+        peers.remove_peer(to, peer)
+    for peer in peers.list_peers(now):
+        peers.put_peer(to, peer)
+    for node, nonce, at in now.rows("nonce_list"):
+        to.row("nonce_add", node=node, nonce=nonce, at=at)

@@ -75,16 +75,6 @@ def remove_peer(session: Session, peer: Peer) -> None:
     session.do("quarantine_drop_peer", node=peer.node)
 
 
-def replace_peers(now: Session, to: Session) -> None:
-    """Give another copy of the store exactly these peers and their used nonces."""
-    for peer in list_peers(to):
-        remove_peer(to, peer)
-    for peer in list_peers(now):
-        put_peer(to, peer)
-    for node, nonce, at in now.rows("nonce_list"):
-        to.row("nonce_add", node=node, nonce=nonce, at=at)
-
-
 def use_nonce(session: Session, node: str, nonce: str, at: int, floor: int) -> bool:
     """Store a nonce; return whether it is new. Nonces are remembered while their requests could still be replayed."""
     session.do("nonce_forget", floor=floor)

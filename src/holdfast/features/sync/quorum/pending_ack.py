@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 from holdfast.features.sync.quorum.store import UnackedChange
+from holdfast.kernel.storage.port import Session
 
 Reason = Literal["timeout", "unreachable", "rejected"]
 
@@ -33,3 +34,10 @@ class PendingAck:
     def ack_count(self) -> int:
         """Count the stores that have the change: this one, and each node once, even under several names."""
         return 1 + len({*self.acked_by.values()})
+
+
+def count_pending(session: Session) -> tuple[int, int | None]:
+    """Count the pending changes; also return the time of the oldest."""
+    row = session.row("pending_ack_count")
+    assert row is not None
+    return row[0], row[1]

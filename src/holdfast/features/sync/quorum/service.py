@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.features.sync.peers.client import parse_address
 from holdfast.features.sync.quorum import store as ack_store
-from holdfast.features.sync.quorum.pending_ack import NO_ANSWER, REASONS, NackReason, PendingAck
+from holdfast.features.sync.quorum.pending_ack import NO_ANSWER, REASONS, NackReason, PendingAck, count_pending
 from holdfast.features.sync.quorum.pusher import PeerPusher
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, InvalidSetting, QuorumNotMet
@@ -159,7 +159,7 @@ class Quorum:
                 with self._ctx.store.transaction() as session:
                     ack_store.clear_pending(session, seqs)
             with self._ctx.reading() as session:
-                stored = ack_store.list_pending(session) if ack_store.count_pending(session)[0] > known else []
+                stored = ack_store.list_pending(session) if count_pending(session)[0] > known else []
         except HoldfastError:
             return  # retried later; the marks stay
         with self._changed:

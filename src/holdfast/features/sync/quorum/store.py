@@ -32,10 +32,3 @@ def list_pending(session: Session, first: int = 0, last: int = MAX_SEQ) -> list[
 
 def clear_pending(session: Session, seqs: Sequence[int]) -> None:
     session.do("pending_ack_drop", seqs=list(seqs))
-
-
-def count_pending(session: Session) -> tuple[int, int | None]:
-    """Count the pending changes; also return the time of the oldest."""
-    row = session.row("pending_ack_count")
-    assert row is not None
-    return row[0], row[1]

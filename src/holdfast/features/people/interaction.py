@@ -126,5 +126,6 @@ INTERACTION = register_kind(
         lambda interaction: None,
         lambda row: Interaction(*row),
         erase_interaction,
+        undo_refusal="A recorded decision cannot be undone.",
     )
 )

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import EVERYTHING, Filter, normalize_filter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import EVERYTHING, Filter, normalize_filter
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import content_hash, load_memory

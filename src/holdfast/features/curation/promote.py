@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
+from holdfast.features.graph.depth import check_depth
 from holdfast.features.graph.service import add_link
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import require_write_access
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import filter_memory_secrets, require_free_title
 from holdfast.features.memories.update_memory import raise_tier, write_update
-from holdfast.features.reflections.depth import check_depth
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import MEMORY

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.features.graph import store as links
-from holdfast.features.graph.store import LinkFilter
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.reflections.markdown import file_path, parse_file, render_file
+from holdfast.features.graph import read_links as links
+from holdfast.features.graph.read_links import LinkFilter
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter
 from holdfast.features.transfer import importer, memory_rows, record_rows
 from holdfast.features.transfer.model import Options
+from holdfast.features.transfer.reflections.markdown import file_path, parse_file, render_file
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.local_files import local_path, translate_os_errors

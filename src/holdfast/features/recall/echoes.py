@@ -4,8 +4,8 @@ import re
 from contextlib import suppress
 from itertools import islice
 
-from holdfast.features.importers.model import remove_recalled
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.store_memory import MIN_WORDS
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.kernel.context import Context
@@ -13,11 +13,10 @@ from holdfast.kernel.errors import AmbiguousId, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.recalled_blocks import remove_recalled
 from holdfast.kernel.text.similarity import find_echoes, have_distinct_subjects, preselect_echoes
 from holdfast.kernel.timestamps import SECOND
 
-MIN_WORDS = 8
-"""Shorter texts are never duplicates: they may match by chance, and their title carries the meaning."""
 RECALL_WINDOW = 3600 * SECOND
 """Text that repeats a recall within this window is an echo."""
 MAX_RECALLS = 50

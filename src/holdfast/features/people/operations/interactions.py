@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.access import interactions
-from holdfast.features.access.interaction import Interaction
-from holdfast.features.access.interaction_store import InteractionFilter
+from holdfast.features.people import interactions
+from holdfast.features.people.interaction import Interaction
+from holdfast.features.people.read_interactions import InteractionFilter
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -103,7 +103,7 @@ class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
     cli=("agents", "interaction", "record"),
     aliases=("interaction record",),
     status=201,
-    human="holdfast.features.access.render:render_recorded_interaction",
+    human="holdfast.features.people.render:render_recorded_interaction",
     examples=(
         Example({"status": "ok", "input": "Is it on?", "output": "Since noon.", "model": "model-one", "took_ms": 420}),
         Example({"status": "denied", "action": "shell", "reason": "It is on no list.", "principal": "ann"}),
@@ -162,7 +162,7 @@ class Interactions(Struct, frozen=True, kw_only=True):
     "GET /api/v1/interactions",
     cli=("agents", "interaction", "list"),
     aliases=("interaction list",),
-    human="holdfast.features.access.render:render_interactions",
+    human="holdfast.features.people.render:render_interactions",
     examples=(Example({}), Example({"status": ["denied"]}), Example({"status": ["maybe"]}, error="VALIDATION_FAILED")),
 )
 def interaction_list(ctx: Context, request: InteractionList) -> Interactions:
@@ -193,7 +193,7 @@ class InteractionShow(Request, frozen=True):
     "GET /api/v1/interactions/{id}",
     cli=("agents", "interaction", "show"),
     aliases=("interaction show",),
-    human="holdfast.features.access.render:render_interaction",
+    human="holdfast.features.people.render:render_interaction",
     examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"), Example({"id": "1a95d3c7"}, prepared=True)),
 )
 def interaction_show(ctx: Context, request: InteractionShow) -> InteractionView:

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.history import event, service
 from holdfast.features.history.change_view import Change, build_change
-from holdfast.features.reflections.list_stale import notified_or_unset
+from holdfast.features.memories.views import notified_or_unset
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.journal import journal
 from holdfast.kernel.registry.fields import Id, Limit

@@ -7,18 +7,18 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.features.access import interaction_store
-from holdfast.features.access.interaction import (
+from holdfast.features.memories import store_memory
+from holdfast.features.namespaces.resolve_rules import resolve_rules
+from holdfast.features.people import read_interactions
+from holdfast.features.people.interaction import (
     INTERACTION,
     Decision,
     Interaction,
     apply_text_policy,
     validate_interaction,
 )
-from holdfast.features.access.interaction_store import InteractionFilter
-from holdfast.features.memories import store_memory
-from holdfast.features.namespaces import policy_store
 from holdfast.features.people.principal import validate_name
+from holdfast.features.people.read_interactions import InteractionFilter
 from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Progress
 from holdfast.kernel.errors import (
     BudgetExceeded,
@@ -77,7 +77,7 @@ def record_in_transaction(ctx: Context, write: Transaction, given: InteractionIn
             raise Conflict("unique_key: already used by a different interaction", fields=["unique_key"])
         return existing, False
     clean, _ = store_memory.filter_secrets(write.session, interaction.namespace, _checked_texts(interaction))
-    rules = policy_store.resolve_rules(write.session, interaction.namespace)
+    rules = resolve_rules(write.session, interaction.namespace)
     stored = apply_text_policy(replace(interaction, **clean), rules.interaction_text)
     return write.add(INTERACTION, stored, "interaction"), True
 
@@ -173,13 +173,13 @@ def list_interactions(
     ctx: Context, which: InteractionFilter, limit: int, skip: int
 ) -> tuple[list[Interaction], dict[str, int]]:
     with ctx.reading() as session:
-        found = interaction_store.select_interactions(session, ctx.caller, which, limit, skip)
-        return found, interaction_store.count_by_status(session, ctx.caller, which)
+        found = read_interactions.select_interactions(session, ctx.caller, which, limit, skip)
+        return found, read_interactions.count_by_status(session, ctx.caller, which)
 
 
 def get_interaction(ctx: Context, id: str) -> Interaction:
     with ctx.reading() as session:
-        found = interaction_store.get_visible(session, ctx.caller, id)
+        found = read_interactions.get_visible(session, ctx.caller, id)
     if found is None:
         raise NotFound(f"No interaction {id!r}, or it is not yours.")
     return found

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.curation.extract_summary import extract_summary, fit_summary
+from holdfast.kernel.text.extract_summary import extract_summary, fit_summary
 
 ENGINE = (
     "Ada wrote the first program. It rained. The program computed Bernoulli numbers for the engine. Lunch was soup. "

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from holdfast.features.memories.store import TEXT_UPPER_BOUND
+from holdfast.features.memories.read_memories import TEXT_UPPER_BOUND
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, NotFound
 from holdfast.kernel.storage.port import Session

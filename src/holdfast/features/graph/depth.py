@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.namespaces import policy_store
+from holdfast.features.graph.model import SOURCE_RELATIONS
 from holdfast.features.namespaces.model import Rules
-from holdfast.features.reflections.invalidation import SOURCE_RELATIONS
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.kernel.errors import ApprovalRequired, CycleDetected, DepthExceeded, Invalid
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
@@ -152,7 +152,7 @@ def _find_cycle(write: Transaction, link: Link) -> bool | None:
 def check_depth(session: Session, memory: Memory) -> None:
     """Raise if a memory is deeper than its namespace allows, or than it allows without approval."""
     if memory.reflection_depth > 0:
-        rules = policy_store.resolve_rules(session, memory.namespace)
+        rules = resolve_rules(session, memory.namespace)
         check_max_depth(rules, memory.reflection_depth, memory.namespace)
         if needs_approval(rules, memory.reflection_depth):
             raise ApprovalRequired(
@@ -211,7 +211,7 @@ def raise_synced_depths(write: Transaction, links: Iterable[str], sources: Itera
 
 def _check_raised_depth(write: Transaction, id: str, one: RaisedMemory) -> None:
     """Raise if policy forbids the new depth. The error does not identify dependents: they may be private."""
-    rules = policy_store.resolve_rules(write.session, one.namespace)
+    rules = resolve_rules(write.session, one.namespace)
     if one.id == id:
         check_max_depth(rules, one.depth, one.namespace)
         if needs_approval(rules, one.depth):

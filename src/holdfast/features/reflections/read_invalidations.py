@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.namespaces import policy_store
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, find_visible
+from holdfast.features.namespaces.resolve_rules import resolve_rules
 from holdfast.features.reflections.invalidation import (
     INVALIDATION,
     Cause,
@@ -134,14 +134,6 @@ def get_notice(session: Session, caller: Caller, id: str) -> Notice | None:
     return Notice(Invalidation(*rows[0][:COLUMNS]), *rows[0][COLUMNS:]) if rows else None
 
 
-def find_visible(session: Session, caller: Caller, ids: Iterable[str], *, not_deleted: bool = False) -> set[str]:
-    """Ids of the visible memories among some; deleted ones count unless `kept` is set."""
-    wanted = list(ids)
-    parts, params = memories.visibility_clauses(caller)
-    parts += ["memory.kept"] if not_deleted else []
-    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
-
-
 class StaleReason(NamedTuple):
     """Why a memory is stale: the nearest reason and the number of reasons."""
 
@@ -210,9 +202,7 @@ def _build_pending(session: Session, found: Sequence[tuple[str, str, int]], now:
         return []
     statuses = read_statuses(session, {fell for _, fell, _ in found})
     written_at = _read_updated_at(session, (invalidation_id(fell, fell, dependent) for dependent, fell, _ in found))
-    hops = {
-        fell: policy_store.resolve_rules(session, one.namespace).invalidation_hops for fell, one in statuses.items()
-    }
+    hops = {fell: resolve_rules(session, one.namespace).invalidation_hops for fell, one in statuses.items()}
     return [
         VirtualInvalidation(dependent, fell, hop, cause, since)
         for dependent, fell, hop in found

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from holdfast.features.access.interaction import INTERACTION, Decision, Interaction
-from holdfast.features.people.store import list_all_names, list_names
+from holdfast.features.people.interaction import INTERACTION, Decision, Interaction
+from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.port import Session, SqlPart
 

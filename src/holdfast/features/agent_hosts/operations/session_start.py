@@ -48,6 +48,7 @@ class BootResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/boot",
+    topic="context_blocks",
     surfaces=("library", "http", "mcp"),
     examples=(
         Example({"namespace": "projects/github.com/ann/app"}),

@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
-from holdfast.kernel.context import Caller
 from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.port import Session, SqlPart
+from holdfast.kernel.storage.port import Clauses, Session, SqlPart
 from holdfast.kernel.vector import Embedding, Vector, check_dimension
 
 TITLE = -1
@@ -112,22 +110,20 @@ def drop_embeddings(session: Session, memory: str) -> None:
     session.do("embedding_delete", memory=memory)
 
 
-def count_by_model(session: Session, caller: Caller, now: int) -> list[ModelCount]:
-    """Count the embeddings of each model that a caller may see."""
-    parts, params = filter_clauses(caller, EVERYTHING, now)
+def count_by_model(session: Session, memories: Clauses) -> list[ModelCount]:
+    """Count the embeddings of some memories by model."""
+    parts, params = memories
     rows = session.select(("embedding_count", *parts, "embedding_count.per_model"), params)
     return [ModelCount(*row) for row in rows]
 
 
-def find_nearest(
-    session: Session, caller: Caller, embedding: Embedding, which: Filter, now: int, *, limit: int
-) -> list[tuple[str, float]]:
-    """Find the memories with the nearest passages by cosine; lower id first among equals.
+def find_nearest(session: Session, embedding: Embedding, memories: Clauses, *, limit: int) -> list[tuple[str, float]]:
+    """Find, among some memories, those with the nearest passages by cosine; lower id first among equals.
 
-    Filters apply before the limit. Embeddings of outdated text do not count.
+    Clauses apply before the limit. Embeddings of outdated text do not count.
     """
-    parts, params = filter_clauses(caller, which, now)
-    rows = session.nearest(embedding.vector, parts, params | {"model": embedding.model}, limit)
+    parts, params = memories
+    rows = session.nearest(embedding.vector, parts, {**params, "model": embedding.model}, limit)
     return [(id, cosine) for id, cosine in rows]
 
 
@@ -136,14 +132,13 @@ MIN_CLOSE_COSINE = 0.85
 
 
 def find_close(
-    session: Session, caller: Caller, model: str, vectors: Sequence[Vector], which: Filter, now: int, *, limit: int
+    session: Session, model: str, vectors: Sequence[Vector], memories: Clauses, *, limit: int
 ) -> list[list[str]]:
     """For each vector, find the memories with a very near passage, nearest first; lower id first among equals.
 
-    For many texts at once. Filters apply before the limit.
+    For many texts at once. Clauses apply before the limit.
     """
-    parts, params = filter_clauses(caller, which, now)
-    params |= {"model": model}
+    parts, params = memories[0], {**memories[1], "model": model}
     found = session.nearest_many(vectors, parts, params, limit)
     if found is None:
         found = [session.nearest(one, parts, params, limit) for one in vectors]

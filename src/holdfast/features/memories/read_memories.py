@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.access.model import GRANT, Grant
+from holdfast.features.memories.grant import GRANT, Grant
 from holdfast.kernel.context import Caller, Context
 from holdfast.kernel.errors import AmbiguousId, Forbidden, Invalid, NotFound
 from holdfast.kernel.journal.kinds import load_memory
@@ -289,12 +289,6 @@ def was_visible(session: Session, caller: Caller, past: Memory) -> bool:
     return grant is not None and Grant(*grant).state == "live"
 
 
-def find_by_title(session: Session, namespace: str, title: str) -> Memory | None:
-    """Read the memory with a title, whoever owns it."""
-    row = session.row("memory_by_title", namespace=namespace, title=title)
-    return load_memory(row) if row else None
-
-
 def search_words(
     session: Session,
     caller: Caller,
@@ -415,3 +409,22 @@ class AccessLog:
         with self._lock:
             seen, self._accesses, self._count = self._accesses, {}, 0
             return seen
+
+
+def filter_ids(session: Session, caller: Caller, ids: Iterable[str], which: Filter, now: int) -> set[str]:
+    """Ids of those memories, among some, that pass a filter."""
+    parts, params = filter_clauses(caller, which, now)
+    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": list(ids)})}
+
+
+def find_visible(session: Session, caller: Caller, ids: Iterable[str], *, not_deleted: bool = False) -> set[str]:
+    """Ids of the visible memories among some; deleted ones count unless `kept` is set."""
+    wanted = list(ids)
+    parts, params = visibility_clauses(caller)
+    parts += ["memory.kept"] if not_deleted else []
+    return {row[0] for row in session.select(("memory_ids", *parts, "memory.some"), params | {"ids": wanted})}
+
+
+def find_namespaces(ctx: Context, session: Session, ids: list[str]) -> list[str]:
+    """Read the namespaces of the visible memories among some ids."""
+    return [one.namespace for one in by_ids(session, ctx.caller, ids, ctx.now(), view="any").values()]

@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, View
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import Filter, View
 from holdfast.kernel.context import Caller
 from holdfast.kernel.records.link import Link, Relation
 from holdfast.kernel.records.memory import State

@@ -3,10 +3,11 @@
 from msgspec import json
 from msgspec.structs import replace
 
-from holdfast.features.history.service import find_namespaces
-from holdfast.features.memories import store as memories
-from holdfast.features.namespaces import approvals_store, policy_store
-from holdfast.features.namespaces.approvals_store import PendingRequest
+from holdfast.features.memories import read_memories as memories
+from holdfast.features.memories.read_memories import find_namespaces
+from holdfast.features.namespaces.resolve_rules import resolve_rules
+from holdfast.features.reflections import approvals_store
+from holdfast.features.reflections.approvals_store import PendingRequest
 from holdfast.features.reflections.service import (
     Reflection,
     ReflectionPlan,
@@ -63,7 +64,7 @@ def _get_pending(ctx: Context, session: Session, id: str) -> PendingRequest:
 
 
 def _check_not_requester(ctx: Context, write: Transaction, pending: PendingRequest) -> None:
-    allowed = policy_store.resolve_rules(write.session, pending.namespace).self_approval
+    allowed = resolve_rules(write.session, pending.namespace).self_approval
     if pending.agent == ctx.caller.agent and not allowed:
         raise Forbidden(
             f"You requested this yourself: another agent must approve it, or set self_approval in the policy of "

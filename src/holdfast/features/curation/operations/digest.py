@@ -1,16 +1,15 @@
-"""Operations: consolidate memories, check for duplicates."""
+"""Operations: consolidate memories, check for duplicates, promote."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.features.curation import check_duplicate as duplicates
 from holdfast.features.curation import consolidate as consolidation
-from holdfast.features.curation.operations.derive import method_fields
-from holdfast.features.curation.summarise import summarise_memories
-from holdfast.features.llm.assist import Method, MethodUsed
-from holdfast.features.memories import check_duplicate as duplicates
-from holdfast.features.memories.views import MemoryView, memory_view
-from holdfast.features.reflections.list_stale import notified_or_unset
+from holdfast.features.curation import promote as promotion
+from holdfast.features.llm.assist import Method, method_fields
+from holdfast.features.memories.views import MemoryView, memory_view, notified_or_unset
+from holdfast.features.reflections.summarise import summarise_memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Content, Id, Namespace, TierField, Title
@@ -61,7 +60,7 @@ class ConsolidateResult(Struct, frozen=True, kw_only=True):
     aliases=("consolidate",),
     stage="store",
     status=201,
-    human="holdfast.features.memories.render:render_consolidation",
+    human="holdfast.features.curation.render:render_consolidation",
     examples=(
         Example({"ids": ["no-such-memory", "nor-this-one"], "title": "Both", "summary": "One."}, error="NOT_FOUND"),
         Example({"ids": ["only-one"], "title": "One", "summary": "One."}, error="VALIDATION_FAILED"),
@@ -81,7 +80,7 @@ def consolidate(ctx: Context, request: Consolidate) -> ConsolidateResult:
     """Merge 2 to 100 memories into one; archive and link the originals."""
     if request.summarise and request.summary is not None:
         raise Invalid("summarise: cannot be combined with summary: give one of them", fields=["summarise", "summary"])
-    summary, how = _summarise(ctx, request.ids) if request.summarise else (request.summary, None)
+    summary, how = summarise_memories(ctx, request.ids) if request.summarise else (request.summary, None)
     memory, sources = consolidation.consolidate(
         ctx, request.ids, request.title, summary, request.namespace, request.tier, how
     )
@@ -92,10 +91,6 @@ def consolidate(ctx: Context, request: Consolidate) -> ConsolidateResult:
         invalidation_notified=notified_or_unset(ctx),
         **(method_fields(how) if how else {}),
     )
-
-
-def _summarise(ctx: Context, ids: list[str]) -> tuple[str, MethodUsed]:
-    return summarise_memories(ctx, ids)
 
 
 class CheckDuplicate(Request, frozen=True):
@@ -126,7 +121,7 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
     "POST /api/v1/check_duplicate",
     cli=("curate", "check-duplicate"),
     aliases=("check-duplicate",),
-    human="holdfast.features.memories.render:render_duplicate_check",
+    human="holdfast.features.curation.render:render_duplicate_check",
     examples=(
         Example({"title": "Deploy day", "content": "We deploy on Tuesdays."}),
         Example({"title": "x", "content": "y", "threshold": 0.4}, error="VALIDATION_FAILED"),
@@ -150,3 +145,39 @@ def check_duplicate(ctx: Context, request: CheckDuplicate) -> DuplicateCheck:
         suggested_merge=nearest.id if nearest is not None and same else None,
         candidates_scanned=scanned,
     )
+
+
+class Promote(Request, frozen=True):
+    id: Id
+    target_tier: Annotated[Literal["mid", "long"], Meta(description="Tier to move it to.")] = "long"
+    to_namespace: Annotated[Namespace, Meta(description="Copy it to this parent namespace instead.")] | None = None
+
+
+class PromoteResult(MemoryView, frozen=True, kw_only=True):
+    promoted: bool
+    mode: Literal["tier", "vertical"]
+    source_id: str | UnsetType = UNSET
+    clone_id: str | UnsetType = UNSET
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/memories/{id}/promote",
+    topic="memories",
+    cli=("curate", "promote"),
+    aliases=("promote",),
+    stage="store",
+    human="holdfast.features.memories.render:render_memory",
+    examples=(
+        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"id": "5d0c93aa"}, prepared=True),
+        Example({"id": "1f3a9c20", "to_namespace": "shop"}, prepared=True),
+    ),
+)
+def promote(ctx: Context, request: Promote) -> PromoteResult:
+    """Move a memory to a longer-lived tier, or copy it to a parent namespace."""
+    if request.to_namespace is None:
+        promoted = promotion.promote_tier(ctx, request.id, request.target_tier)
+        return memory_view(promoted, type=PromoteResult, promoted=True, mode="tier")
+    source, copy = promotion.promote_to_namespace(ctx, request.id, request.to_namespace)
+    return memory_view(copy, type=PromoteResult, promoted=True, mode="vertical", source_id=source.id, clone_id=copy.id)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.features.curation.extract_summary import extract_content_words, extract_summary
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
-from holdfast.features.memories import store as memories
+from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
 from holdfast.kernel.records import validate
+from holdfast.kernel.text.extract_summary import extract_content_words, extract_summary
 from holdfast.kernel.text.idf import word_weights
 
 MAX_SENTENCES = 6

@@ -1,0 +1,1 @@
+"""Reflections as Markdown files."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from holdfast.kernel.text.similarity import Relation, compare, lsh_bands
+from holdfast.kernel.storage.index_terms import lsh_bands
+from holdfast.kernel.text.similarity import Relation, compare
 from holdfast.kernel.text.terms import read_terms
 
 Part = Literal["tuned", "held out"]

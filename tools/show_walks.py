@@ -64,9 +64,10 @@ def record_walks(folder: Path) -> dict[str, Walk]:
             here.store(
                 title=f"Deploy day {number}", content=f"Release {number} goes out on Tuesdays.", namespace="shop"
             )
+        here.reembed()  # otherwise the query computes what the worker has not finished
         here.recall("When do we deploy?")
         walks = {"store": record_walk(lambda: here.store(title="Port", content="The server listens on 9077."))}
-        here.reembed()  # otherwise the query computes what the worker has not finished
+        here.reembed()
         walks["recall"] = record_walk(lambda: here.recall("When do releases go out?"))
         there.sync(remote=str(folder / "here.db"), direction="pull")
         here.store(title="Stand-up", content="The stand-up is at nine.")

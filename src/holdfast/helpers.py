@@ -11,11 +11,11 @@ from holdfast.features.ingest.helpers import (
     cosine,
     cosine_pre_filter,
     fts_classifier,
-    jaccard,
     jaccard_overlap,
     preview,
     tokens,
 )
+from holdfast.kernel.text.similarity import jaccard
 
 __all__ = [
     "Classified",

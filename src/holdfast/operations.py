@@ -23,6 +23,7 @@ MODULES = (
     "features.sync.operations.bundles",
     "features.sync.operations.compact",
     "integrations.ai_memory.operations",
+    "integrations.ai_memory.aliases",
     "features.skills.operations.skills",
     "features.skills.operations.skill_versions",
     "features.skills.operations.compose",

@@ -28,6 +28,8 @@ from holdfast.kernel.timestamps import uuid7
 Right = Literal["read", "write", "admin"]
 RIGHTS: tuple[Right, ...] = ("read", "write", "admin")
 ALL_NAMESPACES = ("*",)
+LOCAL_SOURCES = ("library", "cli")
+"""Callers with access to local files; others may not pass paths."""
 
 _AGENT = re.compile(r"[A-Za-z0-9_:@.-][A-Za-z0-9_:@./-]{0,127}")
 RESERVED_AGENTS = frozenset({"daemon", "system", "holdfast", "anonymous"})
@@ -64,6 +66,21 @@ class Caller(Struct, frozen=True):
         """Raise Forbidden unless the caller can access an explicitly named namespace."""
         if not self.can_access(namespace):
             raise Forbidden(f"This key has no access to the namespace {namespace!r}.")
+
+    def require_all_namespaces(self) -> None:
+        """Raise Forbidden if the caller is confined to some namespaces: the operation covers all of them."""
+        if "*" not in self.namespaces:
+            raise Forbidden("This needs a key for all namespaces.")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the caller runs on this machine and may name its files."""
+        return self.source in LOCAL_SOURCES
+
+    def require_local(self, field: str) -> None:
+        """Raise Forbidden unless the caller is local: `field` names a file."""
+        if not self.is_local:
+            raise Forbidden(f"{field}: paths are allowed in the CLI and the library only. Pass a snapshot name.")
 
 
 def is_under(namespace: str, path: str) -> bool:

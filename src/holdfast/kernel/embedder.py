@@ -21,6 +21,10 @@ class Embedder(Protocol):
     def remote(self) -> bool:
         """Whether texts leave this process, so that a request can be slow or fail."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether `embed` can start at once; otherwise `warm` saves time."""
+
     def can_embed(self, text: str) -> bool:
         """Whether the model knows enough words of a text for its vector to be meaningful."""
 

@@ -1,4 +1,4 @@
-"""Files named by a caller: only local callers may name them."""
+"""Files that a local caller names: their paths, and errors of the system."""
 
 import errno
 from collections.abc import Iterator
@@ -6,10 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import Forbidden, StoreFull, StoreUnreachable
-
-LOCAL_SOURCES = ("library", "cli")
-"""Callers with access to local files; others may not pass paths."""
+from holdfast.kernel.errors import StoreFull, StoreUnreachable
 
 
 def local_path(text: str) -> Path:
@@ -21,8 +18,7 @@ def local_path(text: str) -> Path:
 
 
 def must_be_local(ctx: Context, field: str) -> None:
-    if ctx.caller.source not in LOCAL_SOURCES:
-        raise Forbidden(f"{field}: paths are allowed in the CLI and the library only. Pass a snapshot name.")
+    ctx.caller.require_local(field)
 
 
 @contextmanager

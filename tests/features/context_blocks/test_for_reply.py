@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 import holdfast
 from holdfast.features.context_blocks import for_reply as briefing
-from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budget
+from holdfast.features.context_blocks.parts import allocate_budget
 from holdfast.features.conversations import service as conversations
 from holdfast.kernel.errors import Conflict, StoreError
 from holdfast.kernel.text.token_count import count_tokens
@@ -175,17 +175,18 @@ SHARE = st.sampled_from([0.0, 0.05, 0.2, 0.5])
 def test_budget_shares_hold_and_every_part_gets_its_minimum(
     wanted: list[tuple[list[int], float, float]], budget: int
 ) -> None:
-    many = [BudgetPart(str(n), sizes, min(a, b), max(a, b)) for n, (sizes, a, b) in enumerate(wanted)]
-    fit = allocate_budget(many, budget)
-    used = {part.name: sum(part.sizes[: fit[part.name]]) for part in many}
+    sizes = {str(number): sizes for number, (sizes, _, _) in enumerate(wanted)}
+    shares = {str(number): (min(a, b), max(a, b)) for number, (_, a, b) in enumerate(wanted)}
+    fit = allocate_budget(sizes, shares, budget)
+    used = {name: sum(sizes[name][: fit[name]]) for name in sizes}
     assert sum(used.values()) <= budget
-    for part in many:
-        assert used[part.name] <= int(budget * part.most) or fit[part.name] == 1
-        assert fit[part.name] or not part.sizes or not part.most or part.sizes[0] > budget - sum(used.values())
-    if sum(part.least for part in many) <= 1:
-        for part in many:
-            rest = part.sizes[fit[part.name] :]
-            assert not rest or used[part.name] + rest[0] > int(budget * part.least) - len(many)
+    for name, (_, most) in shares.items():
+        assert used[name] <= int(budget * most) or fit[name] == 1
+        assert fit[name] or not sizes[name] or not most or sizes[name][0] > budget - sum(used.values())
+    if sum(least for least, _ in shares.values()) <= 1:
+        for name, (least, _) in shares.items():
+            rest = sizes[name][fit[name] :]
+            assert not rest or used[name] + rest[0] > int(budget * least) - len(sizes)
 
 
 def test_the_language_is_the_preferred_one_else_that_of_the_message(clocked_store: holdfast.Holdfast) -> None:

@@ -164,7 +164,7 @@ def test_turns_are_archived_only_after_they_were_summarised(clocked_store: holdf
 
 
 def test_only_one_reaper_runs_at_a_time(clocked_store: holdfast.Holdfast, clock: Any) -> None:
-    conversations._take_lease(clocked_store.ctx, "another")
+    conversations.REAPER.renew(clocked_store.ctx, "another")
     with pytest.raises(Conflict, match="Another reaper"):
         clocked_store.conversation_reap()
     clock.move(seconds=301)

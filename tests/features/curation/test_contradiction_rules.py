@@ -17,6 +17,8 @@ def list_kinds(a: str, b: str) -> list[str]:
         ("Flag beta is enabled in production.", "Flag beta is disabled in production.", "opposite", "enabled vs"),
         ("The timeout is 30 seconds.", "The timeout is 2 minutes.", "number", "30 seconds vs 2 minutes"),
         ("The server has two cores.", "The server has 4 cores.", "number", "two vs 4 cores"),
+        ("The build takes twelve minutes.", "The build takes forty minutes.", "number", "twelve vs forty"),
+        ("The job must not overlap.", "The job may overlap.", "negation", "one negates"),
         ("Port 8080 is used by the proxy.", "Port 9090 is used by the proxy.", "number", "8080 vs 9090"),
         ("We deploy on Tuesdays.", "We deploy on Fridays.", "date", "Tuesdays vs Fridays"),
         ("The launch is on 2026-03-12.", "The launch is on 14 March 2026.", "date", "2026-03-12 vs 14 March"),
@@ -35,6 +37,7 @@ def test_a_contradiction_is_found_with_its_evidence(a: str, b: str, sort: str, d
     ("a", "b"),
     [
         ("The timeout is 5 s.", "The timeout is 5000 ms."),
+        ("The limit is 2 GB.", "The limit is 2048 MB."),
         ("The launch is on 2026-03-12.", "The launch is on 12 March 2026."),
         ("Ada likes tea.", "Bob does not like coffee."),
         ("There are 3 apples and 4 pears.", "There are 4 pears."),

@@ -9,7 +9,7 @@ import pytest
 import holdfast
 from holdfast.features.curation import service as curate_service
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.run import LEASE_MICROSECONDS, hold_curator_lease
+from holdfast.features.curation.run import LEASE
 from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import CuratorBusy, Forbidden, Invalid, NotFound, OperationCancelled
 from holdfast.kernel.journal.kinds import MEMORY, load_memory
@@ -397,12 +397,12 @@ def test_more_than_one_page_is_checked(clocked_store: holdfast.Holdfast, monkeyp
 def test_one_curator_at_a_time_until_its_lease_ends(
     clocked_store: holdfast.Holdfast, clock: Any, pools: list[str]
 ) -> None:
-    with hold_curator_lease(clocked_store.ctx, "another"):
+    with LEASE.hold(clocked_store.ctx, "another"):
         with pytest.raises(CuratorBusy) as busy:
             clocked_store.curate(apply=True)
         assert busy.value.retryable
         assert clocked_store.curate().changed == 1
-        clock.move(seconds=LEASE_MICROSECONDS // SECOND)
+        clock.move(seconds=LEASE.duration // SECOND)
         assert clocked_store.curate(apply=True).changed == 1
 
 

@@ -89,4 +89,5 @@ def test_warming_up_is_possible_at_any_time_and_repeatedly(embedder: Embedder) -
     embedder.warm()
     before = embedder.embed(["x"])
     embedder.warm()
+    assert embedder.is_loaded
     assert embedder.embed(["x"]) == before

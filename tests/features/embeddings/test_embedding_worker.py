@@ -35,6 +35,7 @@ class Letters:
 
     dim = 26
     remote = False
+    is_loaded = True
 
     def __init__(self, model: str = "letters", refuses: str = "\0", fails: Callable[[], None] = lambda: None) -> None:
         self.model = model

@@ -16,6 +16,7 @@ from holdfast.app import Holdfast
 from holdfast.features.llm import store as consulted
 from holdfast.features.llm.client import Material, ModelAnswer, NoAnswer, Task, ask_model
 from holdfast.features.llm.store import ANSWERS
+from holdfast.features.usage.store import USAGE
 from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
 from holdfast.settings import Settings
@@ -240,7 +241,23 @@ def test_the_cost_of_a_call_is_exact(open_store: Open) -> None:
     with provider(saying(GOOD)) as server:
         hold = open_store(server, llm_price_in=75_000, llm_price_out=300_001)
         ask_model(hold.ctx, TASK, TEXT)
-    assert [(one.spent, one.cost) for one in usage(hold)] == [(150, 120 * 75_000 + 30 * 300_001)]
+    assert [(one.spent_tokens, one.cost) for one in usage(hold)] == [(150, 120 * 75_000 + 30 * 300_001)]
+
+
+@both
+def test_calls_of_the_model_are_in_the_ledger_but_not_in_reports_budgets_or_exports(open_store: Open) -> None:
+    with provider(saying(GOOD)) as server:
+        hold = open_store(server, llm_price_in=75_000, llm_price_out=300_001)
+        hold.budget_set(principal="*", tokens=1000)
+        hold.usage_record(model="m-1", input_tokens=7)
+        ask_model(hold.ctx, TASK, TEXT)
+    assert [(one.model, one.calls, one.spent_tokens) for one in hold.llm_usage().usage] == [("m-1", 1, 150)]
+    assert [(one.calls, one.input_tokens) for one in hold.usage_report(by=["model"]).usage] == [(1, 7)]
+    assert [one.tokens_left for one in hold.budget_list().budgets] == [993]
+    assert [one["input_tokens"] for one in hold.export()["usage"]] == [7]
+    with hold.ctx.store.transaction() as session:
+        assert USAGE.delete_expired(session, hold.ctx.now() // DAY + 1, 10) == 1
+    assert hold.llm_usage().spent_today == 150
 
 
 @both
@@ -275,9 +292,9 @@ def test_a_refusal_costs_nothing_and_an_aborted_answer_counts_as_the_maximum(ope
     with provider(in_turn(replying({}, 400), replying({}, 400), replying({}, 400), replying(b"{"))) as server:
         hold = open_store(server)
         ask_model(hold.ctx, TASK, TEXT)
-        assert [(one.spent, one.cost) for one in usage(hold)] == [(0, 0)]
+        assert [(one.spent_tokens, one.cost) for one in usage(hold)] == [(0, 0)]
         ask_model(hold.ctx, TASK, TEXT)
-    ((spent, cost, answered),) = [(one.spent, one.cost, one.answered) for one in usage(hold)]
+    ((spent, cost, answered),) = [(one.spent_tokens, one.cost, one.answered) for one in usage(hold)]
     assert spent > 300
     assert (cost, answered) == (0, 0)
 

@@ -7,7 +7,6 @@ import pytest
 
 from engines import ENGINES_BY_RING
 from holdfast.app import Holdfast
-from holdfast.features.memories import check_duplicate
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.timestamps import SECOND
@@ -194,12 +193,10 @@ def test_duplicates_are_found_by_current_text_and_namespace(hold: Holdfast) -> N
     assert [one.title for one in hold.store(title="C", content=near, tags=["y"], namespace="garden").similar] == ["B"]
 
 
-def test_likes_finds_across_namespaces_only_what_the_caller_sees(hold: Holdfast) -> None:
+def test_similar_memories_are_only_those_that_the_caller_sees(hold: Holdfast) -> None:
     others(hold, "other")("store", title="Hidden", content=SAID, scope="private")
-    hold.store(title="Seen", content=f"{SAID}.", namespace="one")
-    with hold.ctx.reading() as session:
-        found = check_duplicate.find_similar(hold.ctx, session, None, "New", SAID)
-    assert [(memory.title, like.relation) for memory, like in found] == [("Seen", "same")]
+    hold.store(title="Seen", content=f"{SAID}.")
+    assert [one.title for one in hold.store(title="New", content=SAID, tags=["x"]).similar] == ["Seen"]
 
 
 # What was just recalled

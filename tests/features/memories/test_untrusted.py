@@ -50,7 +50,7 @@ def test_a_prompt_injection_is_labelled(text: str, label: str) -> None:
     ],
 )
 def test_a_text_about_prompt_injection_is_not_labelled(text: str) -> None:
-    assert find_injections(text) == []
+    assert find_injections(text) == ()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.recall.budget import PackResult, estimate_tokens, fill_budget, pack_items
+from holdfast.features.recall.service import PackResult, estimate_tokens, fill_budget, pack_items
 from holdfast.kernel.text import token_count as tokens
 
 SIZES = st.lists(st.integers(0, 50), max_size=20)

@@ -9,6 +9,7 @@ import holdfast
 from engines import hide_store
 from holdfast.features.recall import flush_access as use
 from holdfast.features.recall import recall_log as recalls
+from holdfast.features.recall import search_index
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.settings import Settings
 
@@ -178,7 +179,7 @@ def test_queries_are_pruned_after_a_while_and_verdicts_stay(hold: Any, clock: An
     with pytest.raises(NotFound):
         hold.feedback(recall, "wrong", [id])
     with hold.ctx.reading() as session:
-        assert recalls.read_utilities(session, [id]) == {id: 0.2}
+        assert search_index.read_utilities(session, [id]) == {id: 0.2}
 
 
 def test_a_verdict_counts_without_a_stored_query(db: str, clock: Any) -> None:
@@ -223,7 +224,7 @@ def test_a_purge_removes_verdicts_queries_and_ids(hold: Any) -> None:
             for table in ("recall_log", "recall_feedback")
             for row in session.query_sql(f"select * from {table}", {})
         ]
-        assert recalls.read_utilities(session, [id]) == {}
+        assert search_index.read_utilities(session, [id]) == {}
     assert len(rows) == 3
     assert not any(id in row for row in rows)
 
@@ -234,3 +235,14 @@ def test_feedback_that_cannot_be_written_is_deferred(hold: Any, db: str) -> None
     with hide_store(db):
         use.flush_access_log(hold.ctx)
     assert hold.feedback(recall, "used", [id]).judged[0].outcome == "applied"
+
+
+def test_recalls_that_could_not_be_written_come_before_newer_ones_and_the_oldest_are_dropped() -> None:
+    many = [recalls.PendingRecall(f"{number}", number, "ai:tester@here", "?", ()) for number in range(5)]
+    log = recalls.RecallLog(max_recalls=4)
+    log.extend(many[:3])
+    written = log.drain()
+    assert (written, list(log)) == (many[:3], [])
+    log.extend(many[3:])
+    log.put_back(written)
+    assert log.drain() == many[1:]

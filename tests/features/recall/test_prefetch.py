@@ -5,7 +5,7 @@ from threading import current_thread, main_thread
 
 import pytest
 
-from holdfast.features.embeddings.service import QueryEmbedding
+from holdfast.features.recall.query import QueryEmbedding
 from holdfast.kernel.errors import EmbedderFailed
 from holdfast.kernel.vector import Vector, unit_vector
 
@@ -13,7 +13,7 @@ from holdfast.kernel.vector import Vector, unit_vector
 class Letters:
     """Embeds a text as its counts of `a` and `b`."""
 
-    model, dim, remote = "letters", 2, False
+    model, dim, remote, is_loaded = "letters", 2, False, True
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bool]] = []

@@ -213,7 +213,7 @@ def test_the_answer_names_its_time_and_does_not_count_as_access(hold: Any, clock
     answer = hold.recall("office", as_of=at, known_at="2026-02-01")
     assert (answer.as_of, answer.known_at, answer.recall_id) == (at, "2026-02-01T00:00:00.000000Z", UNSET)
     assert hold.recall("office").as_of is UNSET
-    assert len(hold.ctx.local(RecallLog).drain()) == 1
+    assert len(hold.ctx.local[RecallLog].drain()) == 1
 
 
 def test_an_invalid_time_is_refused(hold: Any) -> None:

@@ -34,7 +34,7 @@ def test_a_returned_memory_is_reported_with_its_rank_and_features(hold: Any) -> 
 def test_why_not_does_not_count_as_access(hold: Any) -> None:
     id = hold.store(title="Deploy day", content=SAYING).id
     hold.why_not(id, "deploy")
-    assert hold.ctx.local(AccessLog).drain() == {}
+    assert hold.ctx.local[AccessLog].drain() == {}
 
 
 OUTSIDE: dict[str, dict[str, Any]] = {

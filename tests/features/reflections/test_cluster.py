@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.cluster import find_groups, jaccard
+from holdfast.kernel.text.similarity import find_groups, jaccard
 
 WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=6)
 TEXTS = st.dictionaries(st.integers(0, 99).map(str), WORDS, max_size=15)

@@ -270,7 +270,7 @@ def test_newer_and_more_used_reflections_come_first(clocked_store: holdfast.Hold
     assert [one.title for one in answer.reflections] == ["New", "Middle", "Old"]
     assert [one.score for one in answer.reflections] == pytest.approx([1, 1 - 60 / 365.25, 1 - 260 / 365.25], abs=1e-5)
     flush_access.flush_access_log(clocked_store.ctx)
-    clocked_store.ctx.local(AccessLog).add("ai:tester@here", {old: (60, clock())})
+    clocked_store.ctx.local[AccessLog].add("ai:tester@here", {old: (60, clock())})
     flush_access.flush_access_log(clocked_store.ctx)
     best = clocked_store.skill_compositional_context(id).reflections[0]
     assert (best.title, best.score) == ("Old", pytest.approx(1 - 260 / 365.25 + 1, abs=1e-5))
@@ -280,7 +280,7 @@ def test_relevant_reflections_come_before_fresh_and_used_ones(clocked_store: hol
     store_lesson(clocked_store, "Rolling back", content="A database migration must be reversible before we deploy it.")
     clock.move(days=400)
     fresh = store_lesson(clocked_store, "Lunch", content="Soup is best at noon.")
-    clocked_store.ctx.local(AccessLog).add("ai:tester@here", {fresh: (99, clock())})
+    clocked_store.ctx.local[AccessLog].add("ai:tester@here", {fresh: (99, clock())})
     flush_access.flush_access_log(clocked_store.ctx)
     id = register_skill(clocked_store, ("team", 0))
     assert compose_titles(clocked_store, id) == ["Lunch", "Rolling back"]

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import holdfast
 from holdfast.features.sync import conflict_store
-from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
-from holdfast.features.sync.receive_changes import SyncResult
+from holdfast.features.sync.apply_changes import SyncResult
+from holdfast.features.sync.exchange import LocalEndpoint, apply_pages, read_missing_pages
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import title_groups
@@ -282,12 +282,12 @@ class World:
 
     def pull(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
-        transfer_changes(there, here, SyncResult(), limit=PAGES[b % 4])
+        apply_pages(here, read_missing_pages(there, here, PAGES[b % 4]), SyncResult())
 
     def merge(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
-        transfer_changes(there, here, SyncResult(), limit=500)
-        transfer_changes(here, there, SyncResult(), limit=500)
+        apply_pages(here, read_missing_pages(there, here, 500), SyncResult())
+        apply_pages(there, read_missing_pages(here, there, 500), SyncResult())
 
     def pull_one_page(self, store: holdfast.Holdfast, a: int, b: int) -> None:
         here, there = self._other(store, a)
@@ -328,7 +328,7 @@ class World:
             for store in self.stores if self.ends_come or self._puts_aside() else ():
                 store.gc()
             for here, there in self._ways(a):
-                transfer_changes(there, here, SyncResult(), limit=500)
+                apply_pages(here, read_missing_pages(there, here, 500), SyncResult())
             if len({str(sorted(end.read_handshake().vector.items())) for end in self.ends}) == 1:
                 break
 

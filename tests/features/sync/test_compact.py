@@ -12,9 +12,9 @@ import pytest
 
 import holdfast
 from holdfast.features.sync import read_changes as telling
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.compact_journal import compact
-from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
-from holdfast.features.sync.receive_changes import SyncResult
+from holdfast.features.sync.exchange import LocalEndpoint, apply_pages, read_missing_pages
 from holdfast.features.sync.wire import HelloRequest
 from holdfast.kernel.errors import HistoryCompacted, NotFound
 from holdfast.kernel.journal import journal
@@ -303,7 +303,8 @@ def test_entries_above_a_gap_are_not_compacted_until_the_gap_is_filled(make: Mak
     kept = author.store(title="Open", content="First.", namespace="team", tier="long")
     author.update(id=kept.id, content="Second.")
     scope = PeerScope(tell=("team",), take=("**",))
-    transfer_changes(LocalEndpoint(author.ctx, scope=scope), LocalEndpoint(reader.ctx), SyncResult(), 100)
+    source, target = LocalEndpoint(author.ctx, scope=scope), LocalEndpoint(reader.ctx)
+    apply_pages(target, read_missing_pages(source, target, 100), SyncResult())
     assert reader.get(id=kept.id).content == "Second."
     assert compact(reader.ctx, 0).dropped == 0
     third.sync(remote=reader.settings.db)

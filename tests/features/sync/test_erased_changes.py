@@ -10,8 +10,8 @@ from forged_changes import Json
 
 import holdfast
 from holdfast.features.sync import record_snapshots as states
-from holdfast.features.sync.exchange import LocalEndpoint, transfer_changes
-from holdfast.features.sync.receive_changes import SyncResult
+from holdfast.features.sync.apply_changes import SyncResult
+from holdfast.features.sync.exchange import LocalEndpoint, apply_pages, read_missing_pages
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import digest, node_of
 
@@ -107,7 +107,8 @@ def test_purged_changes_arrive_in_any_page_size_and_leave_no_gap(
     there.update(id=kept.id, content="It is more secret.")
     purge(there, kept.id)
     taken = SyncResult()
-    transfer_changes(LocalEndpoint(there.ctx), LocalEndpoint(here.ctx), taken, page)
+    source, target = LocalEndpoint(there.ctx), LocalEndpoint(here.ctx)
+    apply_pages(target, read_missing_pages(source, target, page), taken)
     third = make(now=lambda: clock[0])
     third.sync(remote=here.settings.db, direction="pull", trust_source=True)
     assert taken.list_rejected == []

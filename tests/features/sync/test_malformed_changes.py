@@ -258,3 +258,10 @@ def test_no_change_in_a_bundle_blocks_the_others(peers: Peers, tmp_path: Path) -
     done = peers.here.sync_import_bundle(file=bundle(create, bad, honest))
     assert (done.imported, [one.reason for one in done.errors]) == (2, ["invalid"])
     peers.must_go_on()
+
+
+def test_a_malformed_copy_of_a_change_in_the_same_page_does_not_stay_in_quarantine(peers: Peers) -> None:
+    change = peers.honest(peers.good)
+    answer = forged_changes.send(peers.here, peers.good, [{**change, "actor": ""}, change])
+    assert answer.outcomes == ["new", "new"]
+    assert peers.here.quarantine().total == 0

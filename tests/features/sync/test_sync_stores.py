@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync import exchange, read_changes, receive_changes
+from holdfast.features.sync import apply_changes, exchange, read_changes
 from holdfast.features.sync.exchange import sync_stores
 from holdfast.kernel.errors import Conflict, NotAStore, NotFound
 from holdfast.kernel.records.change import Change
@@ -196,14 +196,14 @@ def test_an_interrupted_sync_resumes(
     monkeypatch.setattr(exchange, "PAGE", 2)
     pages = iter(range(10))
 
-    finish = receive_changes.ChangeReceiver.finish
+    finish = apply_changes.ChangeApplier.finish
 
     def cut(*given: object) -> None:
         if next(pages) == 1:
             raise KeyboardInterrupt
         finish(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(receive_changes.ChangeReceiver, "finish", cut)
+    monkeypatch.setattr(apply_changes.ChangeApplier, "finish", cut)
     with pytest.raises(KeyboardInterrupt):
         sync_stores(here.ctx, there.ctx, "pull")
     assert here.stats().total == 2
@@ -233,18 +233,18 @@ def take(
     there: holdfast.Holdfast,
     tamper: Callable[[Change], Change],
     order: tuple[int, ...] | None = None,
-) -> receive_changes.SyncResult:
+) -> apply_changes.SyncResult:
     """Apply a page that a third party altered."""
     with there.ctx.reading() as session:
         greeting = read_changes.build_handshake(session, there.ctx.now())
         page = read_changes.read_page(session, key(there), 0, {}, 100)
     changes = [tamper(change) for change in page.changes]
     page = page._replace(changes=[changes[place] for place in order] if order else changes)
-    taken = receive_changes.SyncResult()
+    taken = apply_changes.SyncResult()
     with here.ctx.transaction() as write:
-        receiver = receive_changes.ChangeReceiver(write, greeting, taken)
-        receiver.apply(receiver.validate(page))
-        receiver.finish(page.bases)
+        applier = apply_changes.ChangeApplier(write, greeting, taken)
+        applier.merge(applier.verify(page))
+        applier.finish(page.bases)
     return taken
 
 

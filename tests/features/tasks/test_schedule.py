@@ -77,6 +77,35 @@ def test_a_rule_can_name_the_second_tuesday_or_the_last_friday() -> None:
     assert [day[5:10] for day in found] == ["11-10", "11-27", "12-08", "12-25"]
 
 
+def test_a_rule_can_mix_every_weekday_with_the_nth_of_a_month() -> None:
+    found = times("FREQ=MONTHLY;BYDAY=1MO,SA", "2026-11-01T10:00", "UTC", 6)
+    assert [day[5:10] for day in found] == ["11-02", "11-07", "11-14", "11-21", "11-28", "12-05"]
+
+
+@pytest.mark.parametrize(
+    "repeat", ["daily", "weekly", "monthly", "yearly", "every 1 day", "FREQ=MONTHLY;BYMONTHDAY=-1"]
+)
+def test_every_occurrence_keeps_the_microseconds_of_the_first(repeat: str) -> None:
+    made = schedule.parse_schedule(repeat, BERLIN, parse_timestamp("2026-01-31T09:00:00.123456Z", "x"))
+    following = schedule.next_after(made, made.first)
+    assert schedule.next_after(made, made.first - 1) == made.first
+    assert following is not None
+    assert following % SECOND == 123456
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        ("30,31", ["01-30", "01-31", "02-28", "03-30", "03-31"]),
+        ("-31", ["02-01", "03-01", "04-01", "05-01", "06-01"]),
+        ("-30,15", ["01-15", "02-01", "02-15", "03-02", "03-15"]),
+    ],
+)
+def test_a_day_that_a_month_lacks_becomes_its_nearest_one_once(days: str, expected: list[str]) -> None:
+    found = times(f"FREQ=MONTHLY;BYMONTHDAY={days}", "2026-01-10T08:00", "UTC", 5)
+    assert [day[5:10] for day in found] == expected
+
+
 def test_every_other_week_counts_from_the_first_run() -> None:
     found = times("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH", "2026-11-19T10:00", "UTC", 4)
     assert [day[5:10] for day in found] == ["11-19", "11-30", "12-03", "12-14"]

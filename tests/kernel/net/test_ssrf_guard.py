@@ -1,11 +1,13 @@
 """SSRF guard: webhooks reach only public addresses, however they are written."""
 
 import socket
+import ssl
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import trustme
 
 from holdfast.kernel.errors import Invalid, InvalidSetting
 from holdfast.kernel.net import ssrf_guard
@@ -97,3 +99,26 @@ def test_dns_rebinding_connects_to_the_address_checked_first(monkeypatch: pytest
     assert [(one.path, one.headers["Host"]) for one in receiver.asked] == [
         ("/h?a=1", f"hooks.example.com:{receiver.server_port}")
     ]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("hooks.example.com", None), ("other.example.com", "securely")])
+def test_a_checked_address_must_have_a_trusted_certificate_of_the_host_name(
+    name: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    with provider(lambda handler, _: handler.reply({})) as receiver, authority.cert_pem.tempfile() as known:
+        monkeypatch.setenv("SSL_CERT_FILE", known)
+        receiver.socket = context.wrap_socket(receiver.socket, server_side=True)
+        url = f"https://hooks.example.com:{receiver.server_port}/"
+        webhook = WebhookClient(url, WebhookLimits(("127.0.0.0/8",)))
+        real = socket.getaddrinfo
+        monkeypatch.setattr(
+            ssrf_guard.socket, "getaddrinfo", lambda host, *more, **asked: real("127.0.0.1", *more, **asked)
+        )
+        if expected is None:
+            assert webhook.post(b"{}", {}).status == 200
+        else:
+            with pytest.raises(RequestFailure, match=expected):
+                webhook.post(b"{}", {})
+    assert len(receiver.asked) == (expected is None)

@@ -62,6 +62,16 @@ OLD_COLUMNS = {
 }
 
 
+NEW_COLUMNS = {"usage": ("task", "outcome", "spent")}
+"""Columns that migration 33 added. Before, rows with a task were in the table llm_call."""
+MODEL_CALL_COLUMNS = {
+    **{name: name for name in ("id", "day", "agent", "task", "model", "spent", "input_tokens", "output_tokens")},
+    "cost": "cost",
+    "outcome": "outcome",
+    "cache_read_tokens": "cached_tokens",
+}
+
+
 class OldStore(NamedTuple):
     """A session in an old store, how to list the columns of a table, and how to give it a key."""
 
@@ -89,10 +99,19 @@ def copy_rows(table: Table, rows: Sequence[tuple[Any, ...]], old: OldStore) -> N
     name = OLD_TABLES.get(table.name, table.name)
     there = {str(column) for (column,) in old.list_columns(name)}
     names = {column: old_name(table.name, column) for column in table.columns if old_name(table.name, column) in there}
+    named = [dict(zip(table.columns, row, strict=True)) for row in rows]
+    if name == "usage" and "task" not in there:
+        if old.list_columns("llm_call"):
+            insert_rows(MODEL_CALL_COLUMNS, "llm_call", [row for row in named if row["task"] is not None], old)
+        named = [row for row in named if row["task"] is None]
+    insert_rows(names, name, named, old)
+
+
+def insert_rows(names: dict[str, str], table: str, rows: Sequence[dict[str, Any]], old: OldStore) -> None:
+    """Insert columns of rows under their names in the old table."""
     if names and rows:
-        insert = f"insert into {name} ({', '.join(names.values())}) values ({', '.join(f':{one}' for one in names)})"
-        named = [dict(zip(table.columns, row, strict=True)) for row in rows]
-        old.session.execute_sql(insert, [{one: bind(one, row[one]) for one in names} for row in named])
+        insert = f"insert into {table} ({', '.join(names.values())}) values ({', '.join(f':{one}' for one in names)})"
+        old.session.execute_sql(insert, [{one: bind(one, row[one]) for one in names} for row in rows])
 
 
 def bind(column: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import apsw
 import pytest
-from old_stores import OLD_TABLES, begin_old_schema, copy_rows, old_name
+from old_stores import MODEL_CALL_COLUMNS, NEW_COLUMNS, OLD_TABLES, begin_old_schema, copy_rows, old_name
 
 import holdfast
 from engines import raw_connection
@@ -22,7 +22,7 @@ from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.storage.copy_tables import Table
 from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import SearchTexts
-from holdfast.kernel.timestamps import parse_timestamp
+from holdfast.kernel.timestamps import DAY, parse_timestamp
 
 RELEASE = Path(__file__).parent / "releases" / "0031.zip"
 Rows = list[tuple[Any, ...]]
@@ -56,9 +56,22 @@ def old_rows(old_file: Path) -> dict[str, Rows]:
 
 
 def read_old_rows(raw: apsw.Connection, table: Table) -> Rows:
-    columns = ", ".join(old_name(table.name, column) for column in table.columns)
+    new = NEW_COLUMNS.get(table.name, ())
+    columns = ", ".join("null" if column in new else old_name(table.name, column) for column in table.columns)
     order = ", ".join(old_name(table.name, column) for column in table.key)
-    return raw.execute(f"select {columns} from {OLD_TABLES.get(table.name, table.name)} order by {order}").fetchall()
+    rows = raw.execute(f"select {columns} from {OLD_TABLES.get(table.name, table.name)} order by {order}").fetchall()
+    return sorted([*rows, *read_model_calls(raw, table)]) if table.name == "usage" else rows
+
+
+def read_model_calls(raw: apsw.Connection, usage: Table) -> Rows:
+    """The calls of the model, which had a table of their own, as rows of the ledger of usage."""
+    columns = MODEL_CALL_COLUMNS
+    made = []
+    for row in raw.execute(f"select {', '.join(columns.values())} from llm_call"):
+        call = dict(zip(columns, row, strict=True))
+        given = {"at": call["day"] * DAY, "principal": call["agent"], "session": "", "cache_write_tokens": 0}
+        made.append(tuple((dict.fromkeys(usage.columns) | {"state": "kept"} | given | call).values()))
+    return made
 
 
 @pytest.fixture
@@ -96,6 +109,7 @@ def test_the_file_of_the_previous_release_has_rows_in_every_kind_of_table(old_ro
     filled = {name for name, rows in old_rows.items() if rows}
     assert {"memory", "link", "embedding", "peer", "conflict", "compaction_point", "compacted_record"} <= filled
     assert OLD_TABLES.keys() - filled == set()
+    assert any(row[-1] is not None for row in old_rows["usage"])
 
 
 def test_no_row_is_changed_by_the_new_names(old_store: str, old_rows: dict[str, Rows]) -> None:

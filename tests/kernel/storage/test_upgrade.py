@@ -22,6 +22,7 @@ from engines import raw_connection
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING
+from holdfast.features.recall import search_index
 from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.copy_destinations import tables
 from holdfast.kernel.storage.index_terms import encode_terms
@@ -130,7 +131,7 @@ def test_a_store_of_the_second_release_is_searchable_by_later_features(
             asked, now = Embedding("own", unit_vector([1, 7])), hold.ctx.now()
             nearest = vectors.find_nearest(session, hold.ctx.caller, asked, EVERYTHING, now, limit=2)
             said = dict(session.query_sql("select id, content_hash from memory", {}))
-            near = vectors.compute_nearness(session, asked, {id: said[id] for id, _ in nearest})
+            near = search_index.compute_nearness(session, asked, {id: said[id] for id, _ in nearest})
             assert [len(many) for many in near.values()] == [1, 1]
         assert [hold.get(id=id).title for id, _ in nearest] == ["Odd", "Long"]
         hold.store(title="Afterwards", content="Ada: And then?", thread="kitchen", place=3, embedding=by(1, 0))

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.text.words import MAX_TERMS, fold_name, letter_similarity, query_words, split_words
+from holdfast.kernel.text.similarity import letter_similarity
+from holdfast.kernel.text.words import MAX_TERMS, fold_name, query_words, split_words
 
 
 @pytest.mark.parametrize(

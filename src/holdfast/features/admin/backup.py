@@ -15,9 +15,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.sync.peers import store as peers
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import Forbidden, Invalid, NewerStore, NotAStore, NotFound, StoreDamaged, StoreError
+from holdfast.kernel.errors import Invalid, NewerStore, NotAStore, NotFound, StoreDamaged, StoreError
 from holdfast.kernel.journal import journal
-from holdfast.kernel.local_files import LOCAL_SOURCES, local_path, must_be_local, translate_os_errors
+from holdfast.kernel.local_files import local_path, translate_os_errors
 from holdfast.kernel.storage.open_by_address import open_copy
 from holdfast.kernel.storage.port import Store
 from holdfast.kernel.timestamps import DAY, format_timestamp
@@ -65,9 +65,9 @@ def get_backup_folder(ctx: Context) -> Path:
 
 def back_up(ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reason: str | UnsetType = UNSET) -> Backup:
     """Write a consistent snapshot and its manifest, durable on return; keep the last `keep` snapshots."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     if to is not None:
-        must_be_local(ctx, "to")
+        ctx.caller.require_local("to")
     folder = get_backup_folder(ctx) if to is None else local_path(to)
     with translate_os_errors(folder):
         _make_private(folder)
@@ -253,7 +253,7 @@ def restore(ctx: Context, source: str, *, dry_run: bool = False) -> RestoreOutco
     Verifies the snapshot against its manifest and checks it as a store first. The current state, including every
     confirmed write, is saved as a snapshot. The store then starts a new incarnation.
     """
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     folder = get_backup_folder(ctx)
     with translate_os_errors(folder):
         snapshot = find_snapshot(ctx, source)
@@ -291,11 +291,11 @@ def find_snapshot(ctx: Context, source: str) -> Path:
     if _NAME.fullmatch(source) and default_path.is_file():
         return default_path
     if not _NAME.fullmatch(source):
-        must_be_local(ctx, "from")
+        ctx.caller.require_local("from")
     path = local_path(source)
-    if ctx.caller.source in LOCAL_SOURCES and path.is_dir() and names_in(path):
+    if ctx.caller.is_local and path.is_dir() and names_in(path):
         return path / _find_newest(path)
-    if ctx.caller.source in LOCAL_SOURCES and path.is_file():
+    if ctx.caller.is_local and path.is_file():
         return path
     raise NotFound(f"No snapshot {source!r}. List snapshots with backup_list.", snapshot=source)
 
@@ -346,9 +346,3 @@ def _begin_incarnation(ctx: Context, fresh: Store, owner: journal.Owner) -> str:
         if then.node == now.node:
             peers.replace_peers(before, session)
         return journal.start_incarnation(session, owner, now.node, number, adopt=True).origin
-
-
-def must_reach_all_namespaces(ctx: Context) -> None:
-    """Raise Forbidden if the caller is confined to some namespaces: the operation covers all of them."""
-    if "*" not in ctx.caller.namespaces:
-        raise Forbidden("This needs a key for all namespaces.")

@@ -57,7 +57,7 @@ def find_worst(severities: Iterator[Severity]) -> Severity:
 
 def run_checks(ctx: Context) -> list[Section]:
     """Run the checks of every section in order; a section that cannot be read is itself a finding."""
-    backup.must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     faults: list[Fault] = []
     parts: dict[str, Callable[[], SectionContent]] = {
         "storage": lambda: _check_storage(ctx, faults),

@@ -5,9 +5,7 @@ from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.kernel.context import Context
-from holdfast.kernel.local_files import must_be_local
 from holdfast.kernel.storage import copy_tables
 from holdfast.kernel.storage.copy_destinations import destination_at, tables
 from holdfast.kernel.storage.copy_tables import TableCopy
@@ -35,8 +33,8 @@ class MigrationOutcome(NamedTuple):
 
 def move_store(ctx: Context, to: str, source: str | None = None, *, dry_run: bool = False) -> MigrationOutcome:
     """Copy a store and its signing key to a new address; the source stays unchanged."""
-    must_reach_all_namespaces(ctx)
-    must_be_local(ctx, "to")
+    ctx.caller.require_all_namespaces()
+    ctx.caller.require_local("to")
     place = destination_at(to)
     with _open_source(ctx, source) as store:
         done = _preview_move(store, place) if dry_run else copy_tables.copy_store(store, place, tables(), ctx.progress)

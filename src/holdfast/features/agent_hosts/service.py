@@ -11,7 +11,8 @@ from holdfast.features.agent_hosts import store as hook_sessions
 from holdfast.features.agent_hosts.host import ENDING_EVENTS, FRESH_SOURCES, MAX_ANSWER, HostEvent, is_prompt
 from holdfast.features.agent_hosts.project_naming import related_namespaces
 from holdfast.features.agent_hosts.store import MAX_TOOLS
-from holdfast.features.context_blocks import context_packing, for_query, session_start
+from holdfast.features.context_blocks import for_query, session_start
+from holdfast.features.context_blocks.context_packing import PackedBlock, pack_block
 from holdfast.features.embeddings import service as embed
 from holdfast.features.importers.capture import Role
 from holdfast.features.importers.model import digest, remove_recalled
@@ -19,9 +20,8 @@ from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.memories.store import Filter
 from holdfast.features.people.person_namespace import people_namespace as people_place
 from holdfast.features.people.store import list_names
-from holdfast.features.recall import budget
 from holdfast.features.recall.query import Query, RecallRequest, parse_query
-from holdfast.features.recall.service import COMMON_STEMS, Hit, recall
+from holdfast.features.recall.service import COMMON_STEMS, Hit, PackResult, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import index_terms as tokens
 
@@ -76,14 +76,9 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     if before.given_ids and event.source not in FRESH_SOURCES:
         return ""
     most = place.budget or max_tokens
-    context = session_start.build_session_context(
-        ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
-    )
-    while len(context.text) > MAX_ANSWER:
+    scope = session_start.SessionScope(place.namespace, place.names, ctx.caller.agent)
+    while len((context := session_start.build_session_context(ctx, scope, most)).text) > MAX_ANSWER:
         most //= 2
-        context = session_start.build_session_context(
-            ctx, session_start.SessionScope(place.namespace, place.names, ctx.caller.agent), most
-        )
     manifest = session_start.format_manifest(place.namespace, context, most)
     head = f"{manifest}\nStore memories about this project under {place.namespace}."
     with ctx.store.transaction() as session:
@@ -111,27 +106,25 @@ def build_prompt_context(ctx: Context, event: HostEvent, max_tokens: int) -> str
     return block.text if block.text and _claim_memories(ctx, key, block.cited) else ""
 
 
-def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int) -> context_packing.PackedBlock:
+def pack_relevant(ctx: Context, ask: RecallRequest, thread: str, max_tokens: int) -> PackedBlock:
     """Pack the memories relevant to a prompt, except those of the session itself, which the agent already sees."""
-    blocks: list[context_packing.PackedBlock] = []
+    blocks: list[PackedBlock] = []
     query = parse_query(ask.text, ctx.now())
     if len(set(query.words)) < MIN_WORDS:
-        return context_packing.PackedBlock("", 0, reason="The prompt is too short.")
+        return PackedBlock("", 0, reason="The prompt is too short.")
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
         others = [hit for hit in hits if hit.memory.thread != thread and not is_prompt(hit.memory)][:MAX_HITS]
         worth = [hit for hit in others if hit.superseded_by not in ask.excluded and is_relevant(hit, query)]
         items = for_query.prepare_hits(ctx, worth)
         fence, now = for_query.new_fence(), ctx.now()
         times = for_query.collect_times(for_query.find_all_match_times(ctx, ask), hits) if items else None
         most = max_tokens
-        block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
-        while len(block.text) > MAX_ANSWER:
+        while len((block := pack_block(items, budget=most, fence=fence, now=now, times=times)).text) > MAX_ANSWER:
             most //= 2
-            block = context_packing.pack_block(items, budget=most, fence=fence, now=now, times=times)
         blocks.append(block)
         cited_hits = [hit for hit in worth if hit.memory.id in set(block.cited)]
-        return cited_hits, budget.PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
+        return cited_hits, PackResult(list(cited_hits), block.tokens, block.dropped, overflow=False)
 
     recall(ctx, ask, pick)
     return blocks[0]

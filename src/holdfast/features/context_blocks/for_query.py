@@ -8,12 +8,11 @@ from holdfast.features.context_blocks import context_packing, packed_memory
 from holdfast.features.graph import store as link_store
 from holdfast.features.graph.store import LinkFilter
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.recall import budget
+from holdfast.features.memories.store import normalize_filter
 from holdfast.features.recall.candidates import occurred_or_created_at
 from holdfast.features.recall.query import RecallRequest, parse_query
 from holdfast.features.recall.search_index import find_match_times
-from holdfast.features.recall.service import Hit, RecallAnswer, recall
+from holdfast.features.recall.service import Hit, PackResult, RecallAnswer, recall
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
@@ -40,7 +39,7 @@ def build_query_context(ctx: Context, request: RecallRequest, budget_tokens: int
     """Recall and pack the hits. Only shown memories count as used."""
     packed_blocks: list[tuple[context_packing.PackedBlock, int | None]] = []
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
         best, match_times = hits[:MAX_HITS], find_all_match_times(ctx, request)
         block = context_packing.pack_block(
             prepare_hits(ctx, best, past=is_past(request)),
@@ -51,7 +50,7 @@ def build_query_context(ctx: Context, request: RecallRequest, budget_tokens: int
         )
         packed_blocks.append((block, None if match_times is None else len(match_times.keys() - list_covered_ids(best))))
         kept = [hit for hit in best if hit.memory.id in set(block.cited)]
-        return kept, budget.PackResult(list(kept), block.tokens, block.dropped, overflow=False)
+        return kept, PackResult(list(kept), block.tokens, block.dropped, overflow=False)
 
     found = recall(ctx, request._replace(limit=MAX_LOOKED_AT), pick)
     block, more = packed_blocks[0]

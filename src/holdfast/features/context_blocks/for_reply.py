@@ -1,29 +1,31 @@
 """Build the context for a reply: history, facts, lessons, tasks and memories relevant to the message."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
-from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budget
 from holdfast.features.context_blocks.for_query import new_fence
+from holdfast.features.context_blocks.parts import (
+    ContextPart,
+    Item,
+    Shares,
+    allocate_budget,
+    list_open_tasks,
+    list_stale_items,
+    read_part,
+)
 from holdfast.features.conversations import onboarding_progress
 from holdfast.features.conversations import service as conversations
 from holdfast.features.conversations import store as conversation_store
-from holdfast.features.conversations.onboarding import HINTS, Step
+from holdfast.features.conversations.onboarding import Step
 from holdfast.features.conversations.store import Conversation, Scope
 from holdfast.features.curation.extract_summary import fit_summary
 from holdfast.features.learning import lessons
 from holdfast.features.memories.store import Filter
 from holdfast.features.people import facts, person_namespace
-from holdfast.features.recall import budget
 from holdfast.features.recall.query import RecallRequest
-from holdfast.features.recall.service import Hit, recall
-from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.invalidation_store import InvalidationFilter
-from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter
+from holdfast.features.recall.service import Hit, PackResult, recall
 from holdfast.kernel.context import Context, with_ancestors
-from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
 from holdfast.kernel.text.content_scan import find_injections
@@ -38,7 +40,7 @@ MAX_CACHED_CHARACTERS = 2000
 """Maximum characters of a line whose token count is cached."""
 MAX_LANGUAGE_TURNS = 10
 """Last turns from which the language is detected."""
-SHARES = {
+SHARES: Shares = {
     "history": (0.15, 0.4),
     "summary": (0.05, 0.15),
     "facts": (0.05, 0.15),
@@ -47,36 +49,12 @@ SHARES = {
     "tasks": (0.03, 0.1),
     "invalidations": (0.02, 0.1),
 }
-"""Minimum and maximum share of the budget per part, in order of priority."""
 DISPLAY_ORDER = ("facts", "lessons", "summary", "recalled", "tasks", "invalidations", "history")
 """Order of the parts in the text: rarely changing ones first, the latest turns last."""
 EARLIER_SHARE = 0.1
 """Share of the budget for the summary of earlier turns of the current conversation; part of the summary's share."""
 Overflow = Literal["summarise", "drop"]
 """What to do with turns that do not fit."""
-
-
-class Item(NamedTuple):
-    """One shown item."""
-
-    text: str
-    id: str
-    at: int | None = None
-    untrusted: bool = False
-    place: int = 0
-    """Place of a turn in its conversation."""
-
-
-class ContextPart(NamedTuple):
-    """A part of the context, with the items that fit."""
-
-    name: str
-    items: list[Item]
-    tokens: int
-    dropped: int
-    """Items that did not fit."""
-    degraded: str | None = None
-    """Why the part is incomplete, if something failed."""
 
 
 class Language(NamedTuple):
@@ -108,7 +86,11 @@ def build_reply_context(
 ) -> ReplyContext:
     """Build the context for a reply to a message, within a budget. Only reads."""
     going = conversations.find_current(ctx, scope)
-    gathered = {name: _build_part(name, ctx, scope, message, going) for name in SHARES if name in part_names}
+    gathered = {
+        name: read_part(name, partial(_PART_READERS[name], ctx, scope, message, going))
+        for name in SHARES
+        if name in part_names
+    }
     fence = new_fence()
     head = _format_head(fence)
     room = max(
@@ -161,7 +143,7 @@ def _measure_cached(line: str) -> int:
 def _allocate(sizes: Mapping[str, list[int]], room: int, less: float = 0) -> dict[str, int]:
     """Return how many items of each part fit; `less` of the summary's share is used already."""
     shares = {**SHARES, "summary": (0.0, SHARES["summary"][1] - less)} if less else SHARES
-    return allocate_budget([BudgetPart(name, sizes[name], *shares[name]) for name in sizes], room)
+    return allocate_budget(sizes, shares, room)
 
 
 def _has_overflow(history: ContextPart | None, fit: Mapping[str, int]) -> bool:
@@ -221,56 +203,47 @@ def _read_last_turns(ctx: Context, conversation: Conversation, most: int) -> lis
         return conversation_store.list_last_turns(session, ctx.caller, conversation, ctx.now(), most)
 
 
-def _build_part(name: str, ctx: Context, scope: Scope, message: str, conversation: Conversation | None) -> ContextPart:
-    """Build a whole part, most important items first. If it fails, it is marked degraded and the others still come."""
-    try:
-        return ContextPart(name, *_PART_READERS[name](ctx, scope, message, conversation))
-    except HoldfastError as error:
-        return ContextPart(name, [], 0, 0, error.message)
-
-
-PartItems = tuple[list[Item], int, int, str | None]
-"""Items, tokens and dropped (not counted yet), and why items are missing."""
-
-
-def _read_history(ctx: Context, _: Scope, __: str, conversation: Conversation | None) -> PartItems:
+def _read_history(ctx: Context, _: Scope, __: str, conversation: Conversation | None) -> list[Item]:
     """Read the last turns, newest first, including all that no summary covers."""
     if conversation is None:
-        return [], 0, 0, None
+        return []
     turns = _read_last_turns(ctx, conversation, conversations.count_turns_to_read(conversation))
     items = [_memory_item(turn, f"{turn.speaker}: {turn.content}")._replace(place=turn.place or 0) for turn in turns]
-    return items[::-1], 0, 0, None
+    return items[::-1]
 
 
-def _read_summaries(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
+def _read_summaries(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> list[Item]:
     """Read the summaries of earlier conversations, newest first."""
     which = conversation_store.ConversationFilter((scope.principal,), scope.channel, scope.namespace, "closed")
     found = conversations.list_conversations(ctx, which, 3, 0)
-    return [_memory_item(summary, summary.content) for _, summary in found if summary is not None], 0, 0, None
+    return [_memory_item(summary, summary.content) for _, summary in found if summary is not None]
 
 
-def _read_facts(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
+def _read_facts(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> list[Item]:
     """Read the facts about the person, identity first; instructions on behaviour are shown elsewhere."""
     shown_facts = [
         fact for fact in facts.list_facts(ctx, scope.principal) if fact.title not in person_namespace.BEHAVIOUR_FACTS
     ]
     found = sorted(shown_facts, key=lambda fact: person_namespace.profile_rank(fact.title))[:MAX_ITEMS]
-    return [_memory_item(fact, f"{fact.title}: {fact.content}") for fact in found], 0, 0, None
+    return [_memory_item(fact, f"{fact.title}: {fact.content}") for fact in found]
 
 
-def _recall_memories(ctx: Context, scope: Scope, message: str, conversation: Conversation | None) -> PartItems:
+def _recall_memories(
+    ctx: Context, scope: Scope, message: str, conversation: Conversation | None
+) -> list[Item] | ContextPart:
     """Recall memories for the message, except those of other parts."""
     if not message.strip():
-        return [], 0, 0, None
+        return []
     which = Filter(namespaces=with_ancestors(scope.namespace))
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
         fit = [hit for hit in hits if conversation is None or hit.memory.thread != conversation.id]
         other = [hit for hit in fit if hit.memory.kind not in ("fact", "lesson", "summary")][:MAX_HITS]
-        return other, budget.PackResult(list(other), 0, 0, overflow=False)
+        return other, PackResult(list(other), 0, 0, overflow=False)
 
     found = recall(ctx, RecallRequest(message, which, limit=MAX_LOOKED_AT), pick)
-    return [_memory_item(hit.memory, _format_hit(hit)) for hit in found.hits], 0, 0, found.degraded
+    items = [_memory_item(hit.memory, _format_hit(hit)) for hit in found.hits]
+    return ContextPart("recalled", items, degraded=found.degraded)
 
 
 def _format_hit(hit: Hit) -> str:
@@ -282,44 +255,32 @@ def _format_hit(hit: Hit) -> str:
     return f"{text} (stale: {hit.stale.cause})" if hit.stale is not None else text
 
 
-def _read_lessons(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
+def _read_lessons(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> list[Item]:
     found = lessons.list_lessons(ctx, scope.namespace, None, None, MAX_ITEMS)
-    return [_memory_item(one, f"[{one.metadata.get('domain', '')}] {one.content}") for one in found], 0, 0, None
+    return [_memory_item(one, f"[{one.metadata.get('domain', '')}] {one.content}") for one in found]
 
 
-def _read_tasks(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> PartItems:
-    with ctx.reading() as session:
-        which = TaskFilter(principals=(scope.principal,), states=("pending", "running"))
-        found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
-    items = [
+def _read_tasks(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> list[Item]:
+    return [
         Item(
             f"[{one.id[:8]}] {one.title}{_format_kind(one.kind)} "
             f"(due {format_timestamp(one.due_at)[:16]}Z, {one.repeat or 'once'})",
             one.id,
             one.due_at,
         )
-        for one in found
+        for one in list_open_tasks(ctx, scope.principal, MAX_ITEMS)
     ]
-    return items, 0, 0, None
 
 
 def _format_kind(kind: str) -> str:
     return "" if kind == "reminder" else f" [{kind}]"
 
 
-def _read_invalidations(ctx: Context, _: Scope, __: str, ___: Conversation | None) -> PartItems:
-    with ctx.reading() as session:
-        found, _total = list_stale.list_notices(
-            ctx, session, InvalidationFilter(statuses=("open",)), limit=MAX_ITEMS, skip=0
-        )
-    items = [
-        Item(f"{notice.title}: {notice.invalidation.reason}", notice.invalidation.dependent)
-        for notice in (one.notice for one in found)
-    ]
-    return items, 0, 0, None
+def _read_invalidations(ctx: Context, _: Scope, __: str, ___: Conversation | None) -> list[Item]:
+    return list_stale_items(ctx, (None,), MAX_ITEMS)
 
 
-_PART_READERS: dict[str, Callable[[Context, Scope, str, Conversation | None], PartItems]] = {
+_PART_READERS: dict[str, Callable[[Context, Scope, str, Conversation | None], list[Item] | ContextPart]] = {
     "history": _read_history,
     "summary": _read_summaries,
     "facts": _read_facts,
@@ -345,15 +306,8 @@ def _is_suspect_cached(text: str) -> bool:
 
 def _trim_part(part: ContextPart, sizes: list[int], fit: int) -> ContextPart:
     """Cut a part to the items that fit; turns are put in order."""
-    items = part.items[:fit]
-    if part.name in ("history", "summary"):
-        items.reverse()
-    return part._replace(items=items, tokens=sum(sizes[:fit]), dropped=len(part.items) - fit)
-
-
-def get_hint(step: Step) -> str:
-    """Return the hint of a step."""
-    return HINTS[step]
+    kept = part.take(sizes, fit)
+    return kept._replace(items=kept.items[::-1]) if part.name in ("history", "summary") else kept
 
 
 def _format_head(fence: str) -> str:

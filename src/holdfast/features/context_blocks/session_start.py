@@ -1,25 +1,28 @@
 """Build the session-start context: project, person, what is due. Only reads."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.features.agent_hosts.host import is_prompt
 from holdfast.features.agent_hosts.project_naming import related_namespaces
 from holdfast.features.context_blocks import fence_text
-from holdfast.features.context_blocks.allocate import BudgetPart, allocate_budget
 from holdfast.features.context_blocks.for_query import new_fence, shorten_ids
-from holdfast.features.context_blocks.for_reply import ContextPart, Item
+from holdfast.features.context_blocks.parts import (
+    ContextPart,
+    Item,
+    Shares,
+    allocate_budget,
+    list_open_tasks,
+    list_stale_items,
+    read_part,
+)
 from holdfast.features.learning import lessons
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import Filter
 from holdfast.features.namespaces import service as standards
 from holdfast.features.people import facts
-from holdfast.features.reflections import list_stale
-from holdfast.features.reflections.invalidation_store import InvalidationFilter
-from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text import token_count
 from holdfast.kernel.text.content_scan import find_injections
@@ -31,7 +34,7 @@ MAX_CHARACTERS = 600
 """Maximum characters of one memory; `get` returns the rest by id."""
 DUE_WITHIN = DAY
 """Tasks due within this time are shown."""
-SHARES = {
+SHARES: Shares = {
     "standards": (0.1, 0.35),
     "facts": (0.1, 0.25),
     "lessons": (0.1, 0.3),
@@ -40,7 +43,6 @@ SHARES = {
     "tasks": (0.05, 0.15),
     "stale": (0.05, 0.15),
 }
-"""Minimum and maximum share of the budget per part, in order of priority."""
 KINDS_WITH_OWN_PART = ("fact", "lesson", "decision")
 """Kinds with their own part."""
 
@@ -67,14 +69,14 @@ class SessionContext(NamedTuple):
 
 def build_session_context(ctx: Context, scope: SessionScope, budget_tokens: int = DEFAULT_BUDGET) -> SessionContext:
     """Build the context of a project and a person, within a budget."""
-    gathered = [_build_part(name, ctx, scope) for name in SHARES]
+    gathered = [read_part(name, partial(read, ctx, scope)) for name, read in _PART_READERS.items()]
     fence = new_fence()
     cites = _shorten_ids(ctx, gathered)
     lines = {part.name: [_format_item(item, cites, fence) for item in part.items] for part in gathered}
     room = max(0, budget_tokens - token_count.count_tokens(fence_text.add_frame([], fence)) - 4 * len(gathered))
     sizes = {name: [token_count.count_tokens(line) + 1 for line in found] for name, found in lines.items()}
-    fit = allocate_budget([BudgetPart(name, sizes[name], *SHARES[name]) for name in SHARES], room)
-    parts = [_trim_part(part, sizes[part.name], fit[part.name]) for part in gathered]
+    fit = allocate_budget(sizes, SHARES, room)
+    parts = [part.take(sizes[part.name], fit[part.name]) for part in gathered]
     shown = [line for part in parts if part.items for line in (f"# {part.name}", *lines[part.name][: len(part.items)])]
     text = fence_text.add_frame(shown, fence) if shown else ""
     return SessionContext(parts, text, token_count.count_tokens(text))
@@ -94,14 +96,6 @@ def format_manifest(namespace: str, context: SessionContext, budget: int) -> str
 def _format_count(part: ContextPart) -> str:
     number = len(part.items)
     return f"{number} {part.name.removesuffix('s') if number == 1 else part.name}"
-
-
-def _build_part(name: str, ctx: Context, scope: SessionScope) -> ContextPart:
-    """Build a whole part. If it fails, it is marked degraded and the others still come."""
-    try:
-        return ContextPart(name, _PART_READERS[name](ctx, scope), 0, 0)
-    except HoldfastError as error:
-        return ContextPart(name, [], 0, 0, error.message)
 
 
 def _read_standards(ctx: Context, scope: SessionScope) -> list[Item]:
@@ -140,21 +134,12 @@ def _read_newest(ctx: Context, which: Filter, excluded_kinds: Iterable[str] = ()
 
 
 def _read_tasks(ctx: Context, scope: SessionScope) -> list[Item]:
-    with ctx.reading() as session:
-        which = TaskFilter(principals=(scope.principal,), states=("pending", "running"))
-        found = tasks.select_tasks(session, ctx.caller, which, MAX_ITEMS)
-    due = [one for one in found if one.due_at <= ctx.now() + DUE_WITHIN]
+    due = [one for one in list_open_tasks(ctx, scope.principal, MAX_ITEMS) if one.due_at <= ctx.now() + DUE_WITHIN]
     return [Item(f"{one.title} (due {format_timestamp(one.due_at)[:16]}Z)", one.id, one.due_at) for one in due]
 
 
 def _read_stale(ctx: Context, scope: SessionScope) -> list[Item]:
-    with ctx.reading() as session:
-        wanted = [InvalidationFilter(statuses=("open",), namespace=name) for name in scope.project_names]
-        found = [
-            one for which in wanted for one in list_stale.list_notices(ctx, session, which, limit=MAX_ITEMS, skip=0)[0]
-        ]
-    notices = [one.notice for one in found[:MAX_ITEMS]]
-    return [Item(f"{one.title}: {one.invalidation.reason}", one.invalidation.dependent) for one in notices]
+    return list_stale_items(ctx, scope.project_names, MAX_ITEMS)
 
 
 _PART_READERS: dict[str, Callable[[Context, SessionScope], list[Item]]] = {
@@ -182,7 +167,3 @@ def _shorten_ids(ctx: Context, parts: Iterable[ContextPart]) -> dict[str, str]:
 def _format_item(item: Item, cites: dict[str, str], fence: str) -> str:
     mark = " [untrusted]" if item.untrusted else ""
     return f"- [{cites[item.id]}]{mark} {fence_text.clean_text(item.text, fence)}"
-
-
-def _trim_part(part: ContextPart, sizes: list[int], fit: int) -> ContextPart:
-    return part._replace(items=part.items[:fit], tokens=sum(sizes[:fit]), dropped=len(part.items) - fit)

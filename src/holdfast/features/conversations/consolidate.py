@@ -7,12 +7,11 @@ from holdfast.features.conversations import service as conversations
 from holdfast.features.learning import store as outcomes
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
-from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.leases import JobLease
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY, SECOND
 
-NAME = "consolidation"
-LEASE = 900 * SECOND
+LEASE = JobLease("consolidation", 900 * SECOND, "Another process holds the lease of the consolidation until {until}.")
 BATCH = 100
 """Conversations closed and pruned at a time."""
 
@@ -53,35 +52,25 @@ def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
     Safe to repeat: a crashed run is not recorded as done, and the next one does the rest.
     """
     owner, began = ctx.new_id(), ctx.now()
-    if not _try_lease(ctx, owner):
-        return ConsolidateResult("lease")
     try:
-        with ctx.reading() as session:
-            gate = None if terms.force else _find_closed_gate(session, terms, began)
-        if gate is not None:
-            return ConsolidateResult(gate)
-        result = _consolidate_batches(ctx, owner, terms)
-        with ctx.store.transaction(ctx.progress.begin_commit) as session:
-            session.do("job_watermark_put", name=NAME, at=began)
-        return result
+        with LEASE.hold(ctx, owner):
+            with ctx.reading() as session:
+                gate = None if terms.force else _find_closed_gate(session, terms, began)
+            if gate is not None:
+                return ConsolidateResult(gate)
+            result = _consolidate_batches(ctx, owner, terms)
+            with ctx.store.transaction(ctx.progress.begin_commit) as session:
+                session.do("job_watermark_put", name=LEASE.name, at=began)
+            return result
     except Conflict as busy:
         if not busy.retryable:
             raise
         return ConsolidateResult("lease")
-    finally:
-        with ctx.store.transaction() as session:
-            leases.release(session, NAME, owner)
-
-
-def _try_lease(ctx: Context, owner: str) -> bool:
-    """Take or extend the lease; return False if another process holds it."""
-    with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        return leases.acquire(session, NAME, owner, ctx.now() + LEASE, ctx.now())
 
 
 def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
     """Return the gate that prevents a run: too early, or too little is new. A first run is never too early."""
-    row = session.row("job_watermark_get", name=NAME)
+    row = session.row("job_watermark_get", name=LEASE.name)
     if row is not None and now - row[0] < terms.hours * 3600 * SECOND:
         return "time"
     started = session.row("conversations_since", since=row[0] if row is not None else -1)
@@ -91,8 +80,7 @@ def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
 def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateResult:
     closed = pruned = 0
     while True:
-        if not _try_lease(ctx, owner):
-            raise Conflict("Another process took the lease.", retryable=True)
+        LEASE.renew(ctx, owner)
         reaped = conversations.close_idle(ctx, BATCH, terms.prune_days)
         closed, pruned = closed + len(reaped.closed), pruned + len(reaped.pruned)
         if max(len(reaped.closed), len(reaped.pruned)) < BATCH:

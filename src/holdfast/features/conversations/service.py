@@ -20,7 +20,7 @@ from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
-from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.leases import JobLease
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.idf import word_weights
 from holdfast.kernel.timestamps import DAY, SECOND
@@ -38,8 +38,7 @@ MAX_ROLLING_TURNS = 300
 """Turns that a rolling summary adds at once."""
 MAX_TURN_CHARS = 1000
 """Characters of a turn that a rolling summary reads."""
-REAPER = "reaper"
-LEASE = 300 * SECOND
+REAPER = JobLease("reaper", 300 * SECOND, "Another reaper is running. Try again later.")
 PRUNE_REASON = "told by the summary of its conversation"
 """Archive reason of a pruned turn."""
 
@@ -291,8 +290,7 @@ def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
     Only one reaper runs at a time. Resumes what a crashed reaper began.
     """
     owner = ctx.new_id()
-    _take_lease(ctx, owner)
-    try:
+    with REAPER.hold(ctx, owner):
         with ctx.reading() as session:
             found = [
                 one
@@ -302,23 +300,14 @@ def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
         closed = []
         for number, one in enumerate(found):
             ctx.progress(number, len(found), "closing")
-            _take_lease(ctx, owner)
+            REAPER.renew(ctx, owner)
             closed.append(_summarise_and_close(ctx, replace(one, state="closing")))
         pruned = [] if prune_days is None else _prune_turns(ctx, owner, prune_days, limit)
-    finally:
-        with ctx.store.transaction() as session:
-            leases.release(session, REAPER, owner)
     return ReapResult(closed, pruned)
 
 
 def _is_reachable(ctx: Context, one: Conversation) -> bool:
     return ctx.caller.can_access(one.namespace)
-
-
-def _take_lease(ctx: Context, owner: str) -> None:
-    with ctx.store.transaction(ctx.progress.begin_commit) as session:
-        if not leases.acquire(session, REAPER, owner, ctx.now() + LEASE, ctx.now()):
-            raise Conflict("Another reaper is running. Try again later.", retryable=True)
 
 
 def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[Conversation]:
@@ -330,7 +319,7 @@ def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[Conver
         ]
     pruned = []
     for one in found:
-        _take_lease(ctx, owner)
+        REAPER.renew(ctx, owner)
         with ctx.transaction() as write:
             last = replace(one, pruned=True)
             for turn in conversation_store.list_turns(

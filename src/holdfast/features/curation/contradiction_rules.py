@@ -4,7 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from holdfast.kernel.storage.index_terms import stem_word
 from holdfast.kernel.text.sentences import split_sentences
+from holdfast.kernel.text.similarity import OPPOSITES
+from holdfast.kernel.text.terms import DAY_NAMES, MONTHS, NEGATIONS, NUMBERS, UNITS
 from holdfast.kernel.text.words import STOP, terms
 
 ContradictionKind = Literal["negation", "opposite", "number", "date", "model"]
@@ -13,50 +16,24 @@ MIN_SUBJECT_OVERLAP = 0.6
 MIN_SHARED_WORDS = 2
 MAX_SENTENCES = 200
 
-_NEGATIONS = frozenset(
-    """not no never none neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent wont wouldnt shouldnt
-    hasnt havent hadnt couldnt nobody nothing nowhere nicht kein keine keinen nie niemals
-    pas jamais sans nunca sin""".split()
+_NEGATIONS = NEGATIONS | frozenset(
+    """cant doesnt didnt arent wasnt werent wont wouldnt shouldnt hasnt havent hadnt couldnt
+    nicht kein keine keinen nie niemals pas jamais sans nunca sin""".split()
 )
 _NEGATION_FILLERS = frozenset("longer anymore any yet even ever do does did is are was were be".split())
 """Words that appear or disappear with a negation."""
-_ANTONYM_PAIRS = """
-    enabled/disabled enable/disable on/off true/false always/never before/after allow/deny allowed/forbidden
-    required/optional increase/decrease increased/decreased open/closed up/down success/failure succeeded/failed
-    accept/reject accepted/rejected add/remove added/removed public/private more/less higher/lower faster/slower
-    safe/unsafe valid/invalid supported/unsupported supports/lacks online/offline active/inactive sync/async
-    synchronous/asynchronous mutable/immutable stable/unstable likes/dislikes loves/hates won/lost alive/dead
-    married/single hot/cold early/late left/right minimum/maximum approve/veto passed/failed""".split()
-_ANTONYMS = {word: other for pair in _ANTONYM_PAIRS for word, other in (pair.split("/"), reversed(pair.split("/")))}
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sep october/oct "
-        "november/nov december/dec".split(),
-        1,
-    )
-    for name in names.split("/")
-}
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DATE = re.compile(
     rf"\b(?P<iso>\d{{4}}-\d{{2}}-\d{{2}})\b|\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<month>{_MONTH})\b"
     rf"(?:,?\s+(?P<year>\d{{4}})\b)?|\b(?P<month2>{_MONTH})\s+(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b"
-    rf"(?:,?\s+(?P<year2>\d{{4}})\b)?|\b(?P<weekday>{'|'.join(_DAYS)})s?\b|\b(?P<hour>\d{{1,2}}:\d{{2}})\b",
+    rf"(?:,?\s+(?P<year2>\d{{4}})\b)?|\b(?P<weekday>{'|'.join(DAY_NAMES)})s?\b|\b(?P<hour>\d{{1,2}}:\d{{2}})\b",
     re.I,
 )
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.])(?P<number>[-+]?\d[\d,']*(?:\.\d+)?)\s?(?P<unit>%|[^\W\d_]+\b)?")
-_NUMBER_WORDS = {
-    word: number
-    for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
-}
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.I)
-_UNITS = {
-    unit: (base, factor)
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b", re.I)
+_UNITS = UNITS | {
+    unit: (base, float(factor))
     for base, many in {
-        "second": "ms:.001 millisecond:.001 milliseconds:.001 s:1 sec:1 secs:1 second:1 seconds:1 min:60 minute:60 "
-        "minutes:60 h:3600 hour:3600 hours:3600 day:86400 days:86400 week:604800 weeks:604800",
-        "byte": "b:1 byte:1 bytes:1 kb:1e3 mb:1e6 gb:1e9 tb:1e12 kib:1024 mib:1048576 gib:1073741824",
         "metre": "mm:.001 cm:.01 m:1 metre:1 metres:1 meters:1 km:1e3",
         "gram": "mg:.001 g:1 kg:1e3",
     }.items()
@@ -120,25 +97,17 @@ def _replace_number(number: re.Match[str]) -> str:
 
 def _content_stems(text: str) -> frozenset[str]:
     return frozenset(
-        stem(word)
+        stem_word(word)
         for word in terms(re.sub(r"(?i)n['’]t\b", " not", text))
         if word not in STOP | _NEGATIONS | _NEGATION_FILLERS
     )
-
-
-def stem(word: str) -> str:
-    """Strip the most common endings, so that "supports" and "support" match."""
-    for ending in ("ing", "ied", "ies", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and word.isascii():
-            return word.removesuffix(ending) + ("y" if ending in ("ied", "ies") else "")
-    return word.removesuffix("e") if len(word) > 4 and word.isascii() else word
 
 
 def _compare_sentences(one: _Sentence, other: _Sentence, about: frozenset[str]) -> Evidence | None:
     if one.text == other.text or not (about or one.words & other.words):
         return None
     contrary = _find_antonyms(one.words, other.words)
-    opposite = frozenset(map(stem, contrary))
+    opposite = frozenset(map(stem_word, contrary))
     left, right = one.words - about - opposite, other.words - about - opposite
     if not _is_same_subject(left, right, about):
         return None
@@ -159,10 +128,13 @@ def _is_same_subject(left: frozenset[str], right: frozenset[str], about: frozens
 
 def _find_antonyms(one: frozenset[str], other: frozenset[str]) -> tuple[str, ...]:
     """Find a pair of antonyms, one in each sentence, unless a sentence has both."""
-    for word, contrary in _ANTONYMS.items():
-        here, there = stem(word), stem(contrary)
-        if here in one and there in other and here not in other and there not in one:
+    for pair in OPPOSITES.split():
+        word, contrary = pair.split("/")
+        here, there = stem_word(word), stem_word(contrary)
+        if {here, there} & one == {here} and {here, there} & other == {there}:
             return word, contrary
+        if {here, there} & one == {there} and {here, there} & other == {here}:
+            return contrary, word
     return ()
 
 
@@ -188,9 +160,7 @@ def _parse_values(text: str) -> Iterator[Value]:
         yield _parse_number(found["number"], found["unit"] or "", rest, found.start(), found[0])
     for found in _NUMBER_WORD.finditer(rest):
         after = re.match(r"\s+([^\W\d_]+)", rest[found.end() :])
-        yield _parse_number(
-            str(_NUMBER_WORDS[found[0].lower()]), after[1] if after else "", rest, found.start(), found[0]
-        )
+        yield _parse_number(NUMBERS[found[0].lower()], after[1] if after else "", rest, found.start(), found[0])
 
 
 def _parse_date(found: re.Match[str]) -> Iterator[Value]:
@@ -203,7 +173,7 @@ def _parse_date(found: re.Match[str]) -> Iterator[Value]:
         yield Value("date", "year", found["iso"][:4], found[0])
     else:
         month, day = found["month"] or found["month2"], found["day"] or found["day2"]
-        yield Value("date", "day", f"{_MONTHS[month.lower()]:02d}-{int(day):02d}", found[0])
+        yield Value("date", "day", f"{MONTHS[month.lower()]:02d}-{int(day):02d}", found[0])
         if year := found["year"] or found["year2"]:
             yield Value("date", "year", year, found[0])
 
@@ -211,8 +181,8 @@ def _parse_date(found: re.Match[str]) -> Iterator[Value]:
 def _parse_number(number: str, unit: str, text: str, start: int, matched: str) -> Value:
     """Parse a number with its unit, else with the word before it; units are converted to a base unit."""
     value = float(re.sub("[,']", "", number))
-    base, factor = _UNITS.get(unit.lower(), (stem(unit.lower()), "1"))
-    if not base or base in STOP:
+    base, factor = _UNITS.get(unit.lower(), (stem_word(unit.lower()), 1))
+    if not unit or unit.lower() in STOP:
         before = [word for word in terms(text[:start]) if word not in STOP]
-        base, matched = stem(before[-1]) if before else "", number
-    return Value("number", base, f"{value * float(factor):.9g}", matched.strip())
+        base, matched = stem_word(before[-1]) if before else "", number
+    return Value("number", base, f"{value * factor:.9g}", matched.strip())

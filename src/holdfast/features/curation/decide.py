@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
 from holdfast.features.curation.consolidate import resolve_changeable
-from holdfast.features.curation.run import SkipMemory, hold_curator_lease, take_lease
+from holdfast.features.curation.run import LEASE, SkipMemory
 from holdfast.features.curation.steps import build_proposal_key, mark_not_duplicates, merge_memories
 from holdfast.features.curation.store import Proposal, Status
 from holdfast.features.graph.service import add_link
@@ -138,7 +138,7 @@ def roll_back_run(ctx: Context, run_id: str) -> RunRollback:
     if run.status == "running":
         raise Conflict(f"The run {run.id} is still running: wait until it ends.", id=run.id)
     owner = f"rollback {ctx.new_id()}"
-    with hold_curator_lease(ctx, owner):
+    with LEASE.hold(ctx, owner):
         results = [_roll_back_step(ctx, owner, run.id, step) for step in steps]
         status = "partly taken back" if any(one.error for one in results) else "taken back"
         with ctx.store.transaction() as session:
@@ -168,7 +168,7 @@ def _roll_back_step(ctx: Context, owner: str, run: str, step: curation.Step) -> 
     ctx.progress.check()
     try:
         with ctx.transaction() as write:
-            take_lease(write.session, owner, write.now)
+            LEASE.take(write.session, owner, write.now)
             entries = undo_batch(ctx, write, step.seq)
             if step.memory not in {entry.record for entry in entries}:
                 raise Conflict(f"Change {step.seq} in the journal is not the curator's.", change=step.seq)

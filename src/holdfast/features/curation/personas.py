@@ -18,9 +18,8 @@ from holdfast.features.graph.service import add_link
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, method_metadata, rejected_answer
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.store import Filter, normalize_filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.recall import search_index
 from holdfast.features.reflections import invalidation_store as invalidations

@@ -4,16 +4,10 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from holdfast.kernel.storage.index_terms import hash_text, lsh_bands
 from holdfast.kernel.text import content_scan
 from holdfast.kernel.text.content_scan import find_injections
-from holdfast.kernel.text.similarity import (
-    Relation,
-    compare_titled,
-    hash_text,
-    have_distinct_subjects,
-    lsh_bands,
-    normalize_text,
-)
+from holdfast.kernel.text.similarity import Relation, compare_titled, have_distinct_subjects, normalize_text
 from holdfast.kernel.text.terms import read_terms
 
 Trouble = Literal[

@@ -9,8 +9,7 @@ from holdfast.features.graph.store import LinkFilter
 from holdfast.features.importers.model import EnvelopeRows, Note, Problem, Record, Turn
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.echoes import MAX_RECALLED_HITS, MAX_RECALLS, RECALL_WINDOW
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store import Filter, normalize_filter
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import RecallLog
 from holdfast.features.reflections import invalidation_store as invalidations
@@ -136,7 +135,7 @@ def _list_recalls(ctx: Context, session: Session) -> list[recall_log.RecallRecor
     """List the recalls of the calling agent, newest first."""
     logged = recall_log.list_page(session, ctx.caller.agent, before="", limit=MAX_RECALLS_READ)
     buffered = [
-        one.to_record(with_question=False) for one in ctx.local(RecallLog).list_all() if one.agent == ctx.caller.agent
+        one.to_record(with_question=False) for one in list(ctx.local[RecallLog]) if one.agent == ctx.caller.agent
     ]
     return [*buffered[::-1], *logged]
 

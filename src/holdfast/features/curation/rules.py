@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.kernel.records.memory import TIERS, Memory, Tier
-from holdfast.kernel.text.cluster import jaccard
 from holdfast.kernel.text.sentences import split_sentences
-from holdfast.kernel.text.similarity import compare
+from holdfast.kernel.text.similarity import compare, jaccard
 from holdfast.kernel.text.words import split_words
 from holdfast.kernel.timestamps import DAY
 

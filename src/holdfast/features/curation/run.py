@@ -27,10 +27,10 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.stages import Stage
-from holdfast.kernel.storage import leases
+from holdfast.kernel.storage.leases import JobLease
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.similarity import Similarity
-from holdfast.kernel.timestamps import SECOND, derive_id, format_timestamp
+from holdfast.kernel.timestamps import SECOND, derive_id
 
 Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -43,8 +43,12 @@ WRITES: dict[Step, tuple[Stage, ...]] = {
 }
 """Hook stages of the steps that change memories; the other steps only propose. A merged memory inherits links."""
 EndReason = Literal["all was looked at", "max_ops", "max_seconds"]
-LEASE = "curate"
-LEASE_MICROSECONDS = 60 * SECOND
+LEASE = JobLease(
+    "curate",
+    60 * SECOND,
+    "Another curator is running in this store: try again later. Its lease lasts until {until}.",
+    CuratorBusy,
+)
 """How long a crashed curator blocks others."""
 MAX_DRY_RUN_SECONDS = 15
 """How long a dry run may block other writers."""
@@ -108,30 +112,6 @@ class _DryRunRollback(Exception):
     """Roll back one change of a dry run with a model."""
 
 
-@contextmanager
-def hold_curator_lease(ctx: Context, owner: str) -> Iterator[None]:
-    """Hold the curator lease of the store. A crashed holder blocks others only until its lease ends.
-
-    From here on the operation may commit, so a cancelled caller is no longer told that nothing was written.
-    """
-    ctx.progress.begin_commit()
-    with ctx.store.transaction() as session:
-        take_lease(session, owner, ctx.now())
-    try:
-        yield
-    finally:
-        with ctx.store.transaction() as session:
-            leases.release(session, LEASE, owner)
-
-
-def take_lease(session: Session, owner: str, now: int) -> None:
-    """Take or extend the lease. Raises if another curator holds it."""
-    if not leases.acquire(session, LEASE, owner, now + LEASE_MICROSECONDS, now):
-        lease = leases.get_lease(session, LEASE, now)
-        until = f" Its lease lasts until {format_timestamp(lease.ends_at)}." if lease else ""
-        raise CuratorBusy(f"Another curator is running in this store: try again later.{until}", retryable=True)
-
-
 class CuratorRun:
     """State of a curator run."""
 
@@ -151,7 +131,7 @@ class CuratorRun:
         self._excluded = tuple(validate.namespace(name) for name in options.exclude)
         self._deadline = monotonic() + options.max_seconds
         self._tokens_before = self._count_tokens()
-        self._renew_at = ctx.now() + LEASE_MICROSECONDS // 2
+        self._renew_at = ctx.now() + LEASE.duration // 2
         self._scanned = 0
         self._proposed_ids: set[str] = set()
         self._proposals: list[curation.Proposal] = []
@@ -239,7 +219,7 @@ class CuratorRun:
             return
         now = self.ctx.now()
         with self.ctx.store.transaction() as session:
-            take_lease(session, self.id, now)
+            LEASE.take(session, self.id, now)
             for step, hashes in page.marks.items():
                 curation.set_marks(session, step, hashes.items(), now)
             for offer in self._proposals:
@@ -266,9 +246,8 @@ class CuratorRun:
         """Extend the lease, also while nothing is written."""
         now = self.ctx.now()
         if self.options.apply and now >= self._renew_at:
-            with self.ctx.store.transaction() as session:
-                take_lease(session, self.id, now)
-            self._renew_at = now + LEASE_MICROSECONDS // 2
+            LEASE.renew(self.ctx, self.id)
+            self._renew_at = now + LEASE.duration // 2
 
     def _count_tokens(self) -> int:
         """Count the model tokens used today; 0 if the run has no token limit."""
@@ -291,7 +270,7 @@ class CuratorRun:
         try:
             with self.ctx.transaction() as write:
                 if self.options.apply:
-                    take_lease(write.session, self.id, write.now)
+                    LEASE.take(write.session, self.id, write.now)
                 yield write
                 if not self.options.apply and self.ctx.model is not None:
                     write.flush()

@@ -5,14 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.run import (
-    MAX_DRY_RUN_SECONDS,
-    WRITES,
-    CurateOptions,
-    CurateReport,
-    CuratorRun,
-    hold_curator_lease,
-)
+from holdfast.features.curation.run import LEASE, MAX_DRY_RUN_SECONDS, WRITES, CurateOptions, CurateReport, CuratorRun
 from holdfast.features.curation.steps import perform_step
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.store import EVERYTHING
@@ -28,7 +21,7 @@ def run_curator(ctx: Context, options: CurateOptions) -> CurateReport:
     if not options.apply:
         return _run_dry(_limit_namespaces(ctx, options), options)
     run = CuratorRun(_limit_namespaces(ctx, options), options, perform_step)
-    with hold_curator_lease(ctx, run.id):
+    with LEASE.hold(ctx, run.id):
         with ctx.store.transaction() as session:
             curation.begin_run(session, run.id, ctx.caller.agent, ctx.now())
         try:

@@ -77,7 +77,7 @@ def _archive_source(write: Transaction, source: Memory) -> Memory:
     """Archive the source, unless an earlier split did."""
     if source.state == "live":
         return archive_memory(write, source, ATOMISED, "atomise")
-    write.local(ChangeSet).arrived_unavailable.add(source.id)
+    write.local[ChangeSet].arrived_unavailable.add(source.id)
     return source
 
 

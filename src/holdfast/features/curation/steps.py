@@ -25,8 +25,7 @@ from holdfast.kernel.records.link import Relation
 from holdfast.kernel.records.memory import Citation, Memory
 from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.index_terms import find_matches, memory_hashes
-from holdfast.kernel.text.cluster import jaccard
-from holdfast.kernel.text.similarity import Similarity, compare_titled
+from holdfast.kernel.text.similarity import Similarity, compare_titled, jaccard
 from holdfast.kernel.text.words import query_words, split_words
 
 MERGEABLE_KINDS = (

@@ -64,6 +64,7 @@ class RemoteEmbedder:
     """A model of a provider. The first response fixes the dimension; other dimensions are refused."""
 
     remote = True
+    is_loaded = True
 
     def __init__(self, post: JsonClient, *, model: str, api: ProviderApi) -> None:
         self.model = model

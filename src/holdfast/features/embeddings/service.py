@@ -1,13 +1,11 @@
-"""Compute embeddings: of a query on a thread, of memories after their transaction, since models are slow."""
+"""Compute the embeddings of memories after their transaction, since models are slow."""
 
 from __future__ import annotations
 
 import threading
-from _thread import allocate_lock, start_new_thread
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -40,61 +38,6 @@ class EmbeddingCache:
             self._embeddings[model, due.id, due.text_hash] = embeddings
             while len(self._embeddings) > self._max_memories:
                 self._embeddings.popitem(last=False)
-
-
-class QueryEmbedding:
-    """The embedding of a text, started early. If the text turns out to be another one, it is computed again.
-
-    Leaving always waits for the thread: a process must not end while a model is loading. The thread is not one of
-    `threading`, because starting such a thread waits until it runs, which takes long on a busy machine.
-    """
-
-    def __init__(self) -> None:
-        self._running = allocate_lock()
-        self._started_with: tuple[Embedder, str] | None = None
-        self._computed: Vector | None = None
-        self._error: Exception | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._wait()
-
-    def start(self, embedder: Embedder, text: str) -> None:
-        """Start to embed a text and return at once."""
-        self._started_with = embedder, text
-        self._running.acquire()
-        start_new_thread(self._compute, self._started_with)
-
-    def _compute(self, embedder: Embedder, text: str) -> None:
-        try:
-            self._computed = embed_text(embedder, text)
-        except Exception as error:  # noqa: BLE001 - raised by `get_vector`
-            self._error = error
-        finally:
-            self._running.release()
-
-    def get_vector(self, embedder: Embedder, text: str) -> Vector | None:
-        """Return the embedding of a text; None if the model does not know its words."""
-        self._wait()
-        if self._started_with != (embedder, text):
-            return embed_text(embedder, text)
-        if self._error is not None:
-            raise self._error
-        return self._computed
-
-    def _wait(self) -> None:
-        with self._running:
-            pass
-
-
-def embed_text(embedder: Embedder, text: str) -> Vector | None:
-    """Embed a text; None if the model does not know its words."""
-    if not embedder.can_embed(text):
-        return None
-    (vector,) = embedder.embed([text])
-    return vector
 
 
 PROBE = "A text that any model can read."
@@ -153,7 +96,7 @@ def embed_memories(
     ctx: Context, embedder: Embedder, due: Sequence[DueMemory], now: int, *, renewed: int = -1
 ) -> dict[str, list[PassageEmbedding]]:
     """Embed memories and return the embeddings by id; cached ones are not computed again."""
-    recent = {one.id: kept for one in due if (kept := ctx.local(EmbeddingCache).get(embedder.model, one)) is not None}
+    recent = {one.id: kept for one in due if (kept := ctx.local[EmbeddingCache].get(embedder.model, one)) is not None}
     known = {id: kept for id, kept in recent.items() if all(one.made_at > renewed for one in kept)}
     fresh = [one for one in due if one.id not in known]
     with ctx.reading() as session:
@@ -173,7 +116,7 @@ def embed_memories(
             PassageEmbedding(one.id, embedder.model, begins, ends, vector.dim, one.text_hash, now, vector)
         )
     for one in fresh:
-        ctx.local(EmbeddingCache).put(embedder.model, one, found[one.id])
+        ctx.local[EmbeddingCache].put(embedder.model, one, found[one.id])
     return known | found
 
 

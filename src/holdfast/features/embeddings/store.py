@@ -1,22 +1,25 @@
 """Embeddings of passages. Local to this store; several models side by side, never mixed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.features.memories.store import EVERYTHING, Filter, filter_clauses
 from holdfast.kernel.context import Caller
-from holdfast.kernel.cosine import cosines
 from holdfast.kernel.journal.kinds import content_hash
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.storage.port import Row, Session, SqlPart
+from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.vector import Embedding, Vector, check_dimension
 
 TITLE = -1
 """Start position that marks the embedding of the title."""
 REPLY = -2
 """Start position that marks a reply embedded with the end of the previous message. It ranks, but never finds."""
+
+
+WATERMARK_NAME = "vectors "
+"""Name of a watermark in the table `meta`, before that of its model."""
 
 
 class PassageEmbedding(NamedTuple):
@@ -41,15 +44,6 @@ class ModelCount(NamedTuple):
     memories: int
     passages: int
     stale: int
-
-
-PassageCosines = dict[tuple[int, int], float]
-"""Cosine of each passage of a memory with the query, by start and end."""
-
-
-StoredVectors = dict[str, list[Row]]
-"""Stored embeddings by memory, one row per passage."""
-NO_VECTORS: StoredVectors = {}
 
 
 class DueMemory(NamedTuple):
@@ -156,40 +150,17 @@ def find_close(
     return [[id for id, cosine in hits if cosine >= MIN_CLOSE_COSINE] for hits in found]
 
 
-def read_vectors(session: Session, ids: Iterable[str], model: str) -> StoredVectors:
-    """Read the stored embeddings of some memories, for `compute_nearness`."""
-    found: StoredVectors = {id: [] for id in ids}
-    for row in session.vectors(list(found), model) if found else ():
-        found[row[0]].append(row)
-    return found
-
-
-def compute_nearness(
-    session: Session, embedding: Embedding, text_hashes: Mapping[str, str], known: StoredVectors = NO_VECTORS
-) -> dict[str, PassageCosines]:
-    """Compute the cosine of each passage of some memories. Embeddings of other `text_hashes` do not count.
-
-    `known` are embeddings that were read already.
-    """
-    read = known | read_vectors(session, text_hashes.keys() - known.keys(), embedding.model)
-    rows = [row for id in sorted(text_hashes) for row in read[id] if row[4] == text_hashes[id]]
-    found: dict[str, PassageCosines] = {}
-    for row, cosine in zip(rows, cosines(embedding.vector, [row[3] for row in rows]), strict=True):
-        found.setdefault(row[0], {})[row[1], row[2]] = cosine
-    return found
-
-
 # Missing embeddings
 
 
 def get_watermark(session: Session, model: str) -> Watermark | None:
     """Return the progress of a model; None if it was never used."""
-    row = session.row("meta_get", name=f"vectors {model}")
+    row = session.row("meta_get", name=WATERMARK_NAME + model)
     return None if row is None else msgspec.json.decode(row[0], type=Watermark)
 
 
 def set_watermark(session: Session, model: str, to: Watermark) -> None:
-    session.do("meta_put", name=f"vectors {model}", body=msgspec.json.encode(to).decode())
+    session.do("meta_put", name=WATERMARK_NAME + model, body=msgspec.json.encode(to).decode())
 
 
 def list_due_after(session: Session, model: str, after: int, limit: int, *, renewed: int = -1) -> list[DueMemory]:
@@ -201,29 +172,6 @@ def filter_due(session: Session, model: str, ids: Sequence[str], *, renewed: int
     """Return the memories, among some, without current embeddings made after `renewed`."""
     params = {"model": model, "after": 0, "ids": list(ids), "limit": len(ids), "renewed": renewed}
     return _list_due(session, ["memory.some"], params) if ids else []
-
-
-def list_visible_due(
-    session: Session,
-    caller: Caller,
-    which: Filter,
-    now: int,
-    model: str,
-    watermark: Watermark | None,
-    *,
-    limit: int,
-    max_entries: int,
-) -> list[DueMemory]:
-    """List memories without current embeddings that a caller may see and that pass a filter.
-
-    Memories that are only to be recomputed still have embeddings and are not listed.
-    """
-    parts, params = filter_clauses(caller, which, now)
-    params |= {"model": model, "after": 0, "limit": limit, "renewed": -1}
-    if watermark is None or not watermark.whole:
-        return _list_due(session, parts, params | {"after": watermark.row if watermark else 0})
-    ids = list_changed(session, watermark.seq, max_entries)
-    return _list_due(session, [*parts, "memory.some"], params | {"ids": ids}) if ids else []
 
 
 def _list_due(session: Session, parts: Sequence[SqlPart], params: Mapping[str, Any]) -> list[DueMemory]:

@@ -1,5 +1,5 @@
 -- name: link_leaving
--- Outgoing links of some memories, each with its target. Only features/graph/store.py combines the parts below.
+-- Outgoing links of some memories, each with its target. Only features/graph/store.py combines the parts below; recall includes some of them.
 select {link.columns}, m.id, m.title, m.namespace, m.state, m.content_hash
 from link l join memory m on m.id = l.target where l.state = 'live' and l.source = any(:ids)
 -- name: link_entering

@@ -10,7 +10,7 @@ from holdfast.features.importers.readers import Format
 from holdfast.features.importers.service import ImporterResult
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.local_files import LOCAL_SOURCES, local_path
+from holdfast.kernel.local_files import local_path
 from holdfast.kernel.records.memory import Scope
 from holdfast.kernel.registry.fields import Actor, Metadata, Namespace, NewTier, Tags, TierField, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -151,7 +151,7 @@ def mine(ctx: Context, request: MineRequest, progress: Progress) -> MineResult:
 
 def must_be_local(ctx: Context, field: str) -> None:
     """Raise unless the caller is local: only local callers can use paths."""
-    if ctx.caller.source not in LOCAL_SOURCES:
+    if not ctx.caller.is_local:
         raise Invalid(f"{field}: only available in the command line and the library; send content", fields=[field])
 
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from holdfast.kernel.text.similarity import jaccard
+from holdfast.kernel.text.terms import MONTH_NAMES
 from holdfast.kernel.text.words import STOP, may_lack_blanks, terms
 
 FactKind = Literal["procedural", "episodic", "declarative"]
@@ -57,12 +59,6 @@ def _trim_word(word: str) -> str:
     while end > start and not word[end - 1].isalnum():
         end -= 1
     return word[start:end]
-
-
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return the Jaccard index of two word sets; 0 if both are empty."""
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
 
 
 def contained(one: frozenset[str], other: frozenset[str]) -> float:
@@ -172,7 +168,7 @@ _IMPERATIVES = (
     r"run|install|open|click|select|set|add|create|copy|check|make|press|enter|start|stop|restart|configure|remove|delete|"
     r"download|build|deploy|update|use|type|choose|save|edit|pull|push|call|wait"
 )
-_MONTHS = r"january|february|march|april|may|june|july|august|september|october|november|december"
+_MONTHS = "|".join(MONTH_NAMES)
 
 
 def _build_signal(kind: FactKind, weight: int, pattern: str) -> Signal:

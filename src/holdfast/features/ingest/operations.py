@@ -158,9 +158,12 @@ def ingest(ctx: Context, request: Ingest, progress: Progress) -> IngestResult:
 
     Ingesting the same document again does nothing. In an edited one, changed segments supersede earlier versions.
     """
+    return _build_result(run_ingest(ctx, request))
+
+
+def run_ingest(ctx: Context, request: Ingest) -> Report:
     pipeline = _load_pipeline(ctx, request.pipeline, request.pipeline_override)
-    report = service.ingest(ctx, _build_source(ctx, request), pipeline, dry_run=request.dry_run, again=request.again)
-    return _build_result(report)
+    return service.ingest(ctx, _build_source(ctx, request), pipeline, dry_run=request.dry_run, again=request.again)
 
 
 def _build_source(ctx: Context, request: Ingest) -> "Source":
@@ -243,59 +246,6 @@ def _build_segment_view(one: "Outcome", report: "Report") -> SegmentOutcome:
 
 def _build_missing_segment(one: "MissingMemory") -> MissingSegment:
     return MissingSegment(memory_id=one.memory, index=one.place, title=value_or_unset(one.title))
-
-
-class IngestMultistep(Request, frozen=True):
-    content: Text
-    namespace: Namespace = "global"
-    pipeline_variant: Annotated[Literal["two_phase", "four_step"], Meta(description="Built-in pipeline to run.")] = (
-        "two_phase"
-    )
-    pipeline_override: Override | None = None
-    agent_id: Actor | None = None
-
-
-class IngestMultistepResult(Struct, frozen=True, kw_only=True):
-    variant: str
-    stages: list[StageOutcome]
-    distinct_cache_keys: int
-    """Number of document parts a model was asked about. Prompts about one part share a prefix."""
-    prompt_cache_consistent: bool
-    final_output: dict[str, Any]
-    """Payload of the last model stage, else of the last helper."""
-    ingested_memory_ids: list[str]
-    decisions: dict[str, int]
-
-
-@operation(
-    Effect.WRITE,
-    "POST /api/v1/ingest_multistep",
-    family="power",
-    stage="store",
-    asks=True,
-    cli=("ingest-multistep",),
-    human="holdfast.features.ingest.render:render_multistep",
-    examples=(
-        Example({"content": "The archive lies in the cellar.", "namespace": "team/cellar"}),
-        Example({"content": "The archive moved.", "pipeline_variant": "one_shot"}, error="VALIDATION_FAILED"),
-    ),
-)
-def ingest_multistep(ctx: Context, request: IngestMultistep, progress: Progress) -> IngestMultistepResult:
-    """Ingest a text with the arguments of ai-memory's tool; prefer `ingest`."""
-    single = Ingest(content=request.content, namespace=request.namespace)
-    pipeline = _load_pipeline(ctx, request.pipeline_variant, request.pipeline_override)
-    report = service.ingest(ctx, _build_source(ctx, single), pipeline)
-    stages = [StageOutcome(**stage) for stage in report.stages]
-    last = next((one for one in reversed(stages) if one.method == "llm"), stages[-1] if stages else None)
-    return IngestMultistepResult(
-        variant=report.pipeline.name,
-        stages=stages,
-        distinct_cache_keys=report.parts,
-        prompt_cache_consistent=report.is_cache_consistent,
-        final_output=last.payload if last else {},
-        ingested_memory_ids=report.stored_ids,
-        decisions={name: report.counts[name] for name in DECISIONS},
-    )
 
 
 class Pipelines(Request, frozen=True):

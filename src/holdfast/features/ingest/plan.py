@@ -23,17 +23,15 @@ from holdfast.features.memories.echoes import RecentRecalls, find_cited
 from holdfast.features.memories.store import Filter
 from holdfast.features.memories.store_memory import find_same_text_ids
 from holdfast.kernel.context import Context
-from holdfast.kernel.cosine import cosines
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
-from holdfast.kernel.local_files import LOCAL_SOURCES
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import encode_terms, find_matches, text_hashes
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import Similarity, compare_titled
+from holdfast.kernel.text.similarity import Similarity, compare_titled, jaccard
 from holdfast.kernel.text.words import query_words
-from holdfast.kernel.vector import Vector
+from holdfast.kernel.vector import Vector, cosines
 
 Decision = Literal["new", "duplicate", "near-duplicate", "update", "conflict", "rejected"]
 BATCH_SIZE = 128
@@ -110,7 +108,7 @@ def _merge_memories(one: Sequence[Memory], other: Sequence[Memory]) -> list[Memo
 def _rank_by_overlap(piece: Piece, found: Sequence[Memory]) -> list[Memory]:
     """Return the memories that share most words with a piece. A total order, so that both engines agree."""
     own_words = helpers.tokens(piece.text)
-    rank = {one.id: -helpers.jaccard(own_words, helpers.tokens(one.content)) for one in found}
+    rank = {one.id: -jaccard(own_words, helpers.tokens(one.content)) for one in found}
     return sorted(found, key=lambda one: (rank[one.id], one.title, one.id))[:MAX_CANDIDATES]
 
 
@@ -154,7 +152,7 @@ class Planner:
         self._recent_recalls: RecentRecalls | None = None
         self._vector_count = 0
         self._embedder = ctx.embedder if pipeline.candidate_stage.vectors else None
-        self._deadline = None if ctx.caller.source in LOCAL_SOURCES else monotonic() + REMOTE_SECONDS
+        self._deadline = None if ctx.caller.is_local else monotonic() + REMOTE_SECONDS
 
     def judge_pieces(self, pieces: Collection[Piece]) -> Iterator[Judgement]:
         """Judge each piece, in order."""
@@ -348,7 +346,7 @@ class Planner:
     def _compare_memory(self, piece: Piece, words: frozenset[str], one: Memory, cosine: float | None) -> Candidate:
         """Compare a memory with a piece. The close comparison is skipped if they share almost nothing."""
         other = helpers.tokens(one.content)
-        overlap = helpers.jaccard(words, other)
+        overlap = jaccard(words, other)
         if overlap < MIN_OVERLAP and (cosine or 0.0) < MIN_COSINE and helpers.contained(words, other) < MIN_CONTAINMENT:
             return Candidate(one, Similarity("other", overlap, "they share too little"), cosine, overlap)
         return Candidate(one, compare_titled(one.title, one.content, piece.title, piece.text, cosine), cosine, overlap)

@@ -8,25 +8,36 @@ from holdfast.features.learning import lesson_rules as rules
 from holdfast.features.learning import store as outcomes
 from holdfast.features.learning.lesson_rules import LessonProposal, Score
 from holdfast.features.learning.store import OUTCOMES, Outcome, OutcomeFilter
-from holdfast.features.memories import store as memories
 from holdfast.features.memories.lifecycle import archive_memory
-from holdfast.features.memories.store import Filter, require_write_access
-from holdfast.features.memories.store_memory import store_draft
-from holdfast.features.memories.update_memory import write_update
+from holdfast.features.memories.memory_kind import MAX_READ, MemoryKind, read_text
 from holdfast.features.people.principal import validate_name
 from holdfast.features.people.store import list_names
-from holdfast.kernel.context import Context, is_under
-from holdfast.kernel.errors import Invalid, NotFound
+from holdfast.kernel.context import Context, is_under, with_ancestors
+from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY, format_timestamp
 
-MAX_READ = 1000
 WEAKEST_REASON = "weaker than the other lessons of its domain"
 """Archive reason of an evicted lesson."""
 LOOKBACK_DAYS = 90
+
+
+LESSON = MemoryKind(
+    "lesson",
+    "a lesson",
+    "version",
+    {
+        "domain": read_text("domain"),
+        "rule": "content",
+        "principal": read_text("principal"),
+        "positive": lambda memory: rules.read_evidence(memory.metadata).positive,
+        "negative": lambda memory: rules.read_evidence(memory.metadata).negative,
+        "occurrences": lambda memory: int(memory.metadata.get("occurrences", 1)),
+        "also_said": lambda memory: [str(one["rule"]) for one in memory.metadata.get("said", [])] or None,
+    },
+)
 
 
 class LessonResult(NamedTuple):
@@ -74,29 +85,20 @@ def add_lesson(ctx: Context, scope: LessonScope, rule: str, evidence: tuple[str,
 
 def _create_lesson(ctx: Context, write: Transaction, scope: LessonScope, rule: str, times: int) -> Memory:
     evidence = rules.Evidence(positive=times)
-    draft = Draft(
-        title=rules.build_lesson_title(scope.domain, rule),
-        content=rule,
-        namespace=scope.namespace,
-        kind="lesson",
-        tier="long",
-        confidence=evidence.confidence,
-        source=ctx.caller.source,
-        metadata={"principal": scope.principal, "domain": scope.domain, "occurrences": 1, **evidence._asdict()},
-    )
-    return store_draft(ctx, write, draft, "version", force=True).memory
+    about = {"principal": scope.principal, "domain": scope.domain, "occurrences": 1, **evidence._asdict()}
+    title = rules.build_lesson_title(scope.domain, rule)
+    return LESSON.add(ctx, write, title, rule, scope.namespace, confidence=evidence.confidence, metadata=about)
 
 
 def _strengthen_lesson(ctx: Context, write: Transaction, known: Memory, rule: str, times: int) -> Memory:
     """Add evidence to a lesson; a new wording is kept with its author."""
-    require_write_access(ctx, write, known)
     evidence = rules.read_evidence(known.metadata)
     evidence = evidence._replace(positive=evidence.positive + times)
-    metadata = {**known.metadata, **evidence._asdict(), "occurrences": int(known.metadata.get("occurrences", 1)) + 1}
+    added: dict[str, Any] = {**evidence._asdict(), "occurrences": int(known.metadata.get("occurrences", 1)) + 1}
     if rule != known.content:
         wording = {"rule": rule, "agent_id": ctx.caller.agent, "at": format_timestamp(write.now)}
-        metadata["said"] = [*known.metadata.get("said", []), wording][-rules.MAX_WORDINGS :]
-    return write_update(ctx, write, known, replace(known, metadata=metadata, confidence=evidence.confidence), "lesson")
+        added["said"] = [*known.metadata.get("said", []), wording][-rules.MAX_WORDINGS :]
+    return LESSON.change(ctx, write, known, added, confidence=evidence.confidence)
 
 
 def record_outcome(
@@ -126,10 +128,7 @@ def record_outcome(
 
 def _find_lesson(ctx: Context, write: Transaction, scope: LessonScope, what: str, lesson: str | None) -> Memory | None:
     if lesson is not None:
-        memory = memories.resolve(write.session, ctx.caller, lesson, write.now)
-        if memory.kind != "lesson":
-            raise NotFound(f"{lesson!r} is not a lesson.")
-        return memory
+        return LESSON.resolve(ctx, write, lesson)
     there = _list_scope_lessons(ctx, write.session, scope)
     return next((one for one in there if rules.is_same_rule(one.content, what)), None)
 
@@ -137,12 +136,8 @@ def _find_lesson(ctx: Context, write: Transaction, scope: LessonScope, what: str
 def _apply_score(ctx: Context, write: Transaction, lesson: Memory, score: Score) -> Memory:
     if not score:
         return lesson
-    require_write_access(ctx, write, lesson)
     evidence = rules.read_evidence(lesson.metadata).add_score(score)
-    metadata = {**lesson.metadata, **evidence._asdict()}
-    return write_update(
-        ctx, write, lesson, replace(lesson, metadata=metadata, confidence=evidence.confidence), "outcome"
-    )
+    return LESSON.change(ctx, write, lesson, evidence._asdict(), "outcome", confidence=evidence.confidence)
 
 
 def _find_proposal(ctx: Context, session: Session, scope: LessonScope, last: Outcome) -> LessonProposal | None:
@@ -178,8 +173,8 @@ def list_lessons(
 ) -> list[Memory]:
     """List lessons of a namespace, then of its parents, by confidence. Without a namespace: of all of them."""
     with ctx.reading() as session:
-        which = Filter(kinds=("lesson",), namespaces=_list_layers(ctx, namespace) if namespace else ())
-        found = memories.select(session, ctx.caller, which, ctx.now(), limit=MAX_READ)
+        layers = tuple(dict.fromkeys([*with_ancestors(namespace), ctx.namespace])) if namespace else ()
+        found = LESSON.select(ctx, session, namespaces=layers)
         names = list_names(session, validate_name(principal)) if principal is not None else None
     fit = [
         lesson
@@ -187,33 +182,22 @@ def list_lessons(
         if (domain is None or lesson.metadata.get("domain") == domain)
         and (names is None or lesson.metadata.get("principal") in names)
     ]
-    places = which.namespaces or tuple(sorted({lesson.namespace for lesson in fit}))
     ordered = (
-        rules.rank_lessons(fit, places)
+        rules.rank_lessons(fit, layers)
         if namespace
         else sorted(fit, key=lambda one: (-one.confidence, -one.updated_at))
     )
     return ordered[:limit]
 
 
-def _list_layers(ctx: Context, namespace: str) -> tuple[str, ...]:
-    """List a namespace, its parents, and the default namespace."""
-    segments = namespace.split("/")
-    above = ["/".join(segments[:depth]) for depth in range(len(segments), 0, -1)]
-    return tuple(dict.fromkeys([*above, ctx.namespace]))
-
-
 def _list_scope_lessons(ctx: Context, session: Session, scope: LessonScope) -> list[Memory]:
     """List the live lessons of one domain, namespace and principal."""
-    which = Filter(kinds=("lesson",), namespace=scope.namespace)
-    found = memories.select(session, ctx.caller, which, ctx.now(), limit=MAX_READ)
     names = list_names(session, scope.principal)
-    mine: list[Memory] = []
-    for lesson in found:
-        about: dict[str, Any] = lesson.metadata
-        if about.get("domain") == scope.domain and about.get("principal") in names:
-            mine.append(lesson)
-    return mine
+    return [
+        one
+        for one in LESSON.select(ctx, session, namespace=scope.namespace)
+        if one.metadata.get("domain") == scope.domain and one.metadata.get("principal") in names
+    ]
 
 
 def build_scope(ctx: Context, principal: str | None, namespace: str | None, domain: str) -> LessonScope:

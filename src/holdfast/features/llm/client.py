@@ -8,9 +8,10 @@ from os import urandom
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.features.llm import store as llm_store
-from holdfast.features.llm.store import CallUsage, Outcome
+from holdfast.features.usage.price import Use
 from holdfast.kernel import prompt as prompts
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, ModelFailed
@@ -129,49 +130,54 @@ class _ModelCall(Generic[T]):
         self._ctx.progress.check()
         needed = tokens.count_tokens(prompt.system) + tokens.count_tokens(prompt.full_text)
         most = estimate_tokens(needed, self._task.max_tokens)
-        id = self._reserve(most)
+        call = self._reserve(most)
         try:
             completion = self._model.complete(prompt, max_tokens=self._task.max_tokens)
         except BaseException as error:
             unpaid = isinstance(error, ModelFailed) and error.unpaid
-            self._record(id, CallUsage(self._model.name, 0 if unpaid else most, 0, 0, 0, 0, "failed"))
+            self._record(replace(call, spent=0 if unpaid else most, outcome="failed"))
             raise
-        used = _fill_token_counts(completion, needed)
+        call = self._fill_usage(call, completion, needed)
         try:
             answer = _parse_answer(completion.text, self._task.answer)
         except Invalid as error:
-            self._record(id, self._usage(used, "unfit"))
+            self._record(replace(call, outcome="unfit"))
             return _RejectedAnswer(
                 content_scan.redact_text(completion.text)[0], content_scan.redact_text(error.message)[0]
             )
-        self._record(id, self._usage(used, "answered"), answer)
+        self._record(replace(call, outcome="answered"), answer)
         return ModelAnswer(answer, completion.model, cached=False)
 
-    def _reserve(self, most: int) -> str:
+    def _reserve(self, most: int) -> Use:
         """Reserve tokens of the daily budget before the call, atomically across processes."""
         ctx, task, model = self._ctx, self._task.name, self._model.name
         id, now = ctx.new_id(), ctx.now()
         with ctx.store.transaction() as session:
             if llm_store.count_spent(session, now) + most > ctx.allowance.daily_tokens:
                 raise ModelFailed(f"the daily budget of {ctx.allowance.daily_tokens:,} tokens is spent", unpaid=True)
-            llm_store.reserve_tokens(
+            return llm_store.reserve_tokens(
                 session, id=id, agent=ctx.caller.agent, task=task, model=model, tokens=most, now=now
             )
-        return id
 
-    def _usage(self, used: Completion, outcome: Outcome) -> CallUsage:
-        input_tokens, output_tokens = used.input_tokens, used.output_tokens
-        cost = self._ctx.allowance.cost(input_tokens, output_tokens)
-        return CallUsage(
-            used.model, input_tokens + output_tokens, input_tokens, output_tokens, used.cached_tokens, cost, outcome
+    def _fill_usage(self, call: Use, used: Completion, needed: int) -> Use:
+        """Fill in what a call used; token counts that the provider did not report are our own."""
+        input_tokens, output_tokens = used.input_tokens or needed, used.output_tokens or tokens.count_tokens(used.text)
+        return replace(
+            call,
+            model=used.model,
+            spent=input_tokens + output_tokens,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=used.cached_tokens,
+            cost=self._ctx.allowance.cost(input_tokens, output_tokens),
         )
 
-    def _record(self, id: str, took: CallUsage, answer: T | None = None) -> None:
+    def _record(self, call: Use, answer: T | None = None) -> None:
         """Record the usage of a call and cache its answer in one transaction."""
         with self._ctx.store.transaction() as session:
-            llm_store.finish_call(session, id, took)
+            llm_store.finish_call(session, call)
             if answer is not None:
-                llm_store.cache_answer(session, self._key, took.model, prompts.encode_answer(answer), self._ctx.now())
+                llm_store.cache_answer(session, self._key, call.model, prompts.encode_answer(answer), self._ctx.now())
 
 
 def _parse_answer(text: str, answer: type[T]) -> T:
@@ -183,10 +189,3 @@ def _parse_answer(text: str, answer: type[T]) -> T:
         if content_scan.find_in_value("", plain)
         else given
     )
-
-
-def _fill_token_counts(completion: Completion, input_tokens: int) -> Completion:
-    """Fill in token counts that the provider did not report with our own."""
-    prompt_tokens = completion.input_tokens or input_tokens
-    output_tokens = completion.output_tokens or tokens.count_tokens(completion.text)
-    return completion._replace(input_tokens=prompt_tokens, output_tokens=output_tokens)

@@ -117,15 +117,4 @@ def llm_usage(ctx: Context, request: LlmUsage) -> UsagePage:
 
 
 def _usage_view(one: UsageRow) -> UsageView:
-    return UsageView(
-        day=format_timestamp(one.day * DAY)[:10],
-        task=one.task,
-        model=one.model,
-        calls=one.calls,
-        answered=one.answered,
-        input_tokens=one.input_tokens,
-        output_tokens=one.output_tokens,
-        cached_tokens=one.cached_tokens,
-        spent_tokens=one.spent,
-        cost=format_cost(one.cost),
-    )
+    return UsageView(**one._asdict() | {"day": format_timestamp(one.day * DAY)[:10], "cost": format_cost(one.cost)})

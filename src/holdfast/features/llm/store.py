@@ -1,10 +1,11 @@
-"""Cache of model answers and log of model usage. Local to this store, never journalled."""
+"""Cache of model answers, and the calls of the model in the ledger of usage. Local to this store, never journalled."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from holdfast.features.usage.price import Use
+from holdfast.features.usage.store import USAGE
 from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY
@@ -16,8 +17,6 @@ EVICT_COUNT = MAX_ANSWERS // 10
 """Number of answers evicted at once when the cache is full."""
 USAGE_DAYS = 400
 
-Outcome = Literal["answered", "unfit", "failed"]
-
 
 class CachedAnswer(Struct, frozen=True, kw_only=True):
     """A cached answer, by a digest of everything that was asked."""
@@ -28,36 +27,7 @@ class CachedAnswer(Struct, frozen=True, kw_only=True):
     created_at: int
 
 
-class ModelCall(Struct, frozen=True, kw_only=True):
-    """A call of a model: its reservation at first, then its usage."""
-
-    id: str
-    day: int
-    agent: str
-    task: str
-    model: str
-    spent: int
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost: int = 0
-    outcome: Outcome | Literal["asked"] = "asked"
-
-
 ANSWERS = LocalTable(CachedAnswer, "llm_answer", ("key",), plural="answers")
-CALLS = LocalTable(ModelCall, "llm_call", plural="calls")
-
-
-class CallUsage(NamedTuple):
-    """The usage of a finished call."""
-
-    model: str
-    spent: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost: int
-    outcome: Outcome
 
 
 class UsageRow(NamedTuple):
@@ -71,7 +41,7 @@ class UsageRow(NamedTuple):
     input_tokens: int
     output_tokens: int
     cached_tokens: int
-    spent: int
+    spent_tokens: int
     cost: int
 
 
@@ -89,24 +59,24 @@ def cache_answer(session: Session, key: str, model: str, answer: str, now: int) 
 
 def count_spent(session: Session, now: int) -> int:
     """Read the tokens spent today, reserved ones included."""
-    ((tokens,),) = session.rows("llm_tokens_spent", day=now // DAY)
+    ((tokens,),) = session.rows("usage_tokens_spent", day=now // DAY)
     return int(tokens)
 
 
-def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> None:
+def reserve_tokens(session: Session, *, id: str, agent: str, task: str, model: str, tokens: int, now: int) -> Use:
     """Reserve tokens for a call before it is made. They stay counted if the call is never finished."""
-    CALLS.add(session, ModelCall(id=id, day=now // DAY, agent=agent, task=task, model=model, spent=tokens))
+    call = {"agent": agent, "principal": agent, "task": task, "model": model, "outcome": "asked", "spent": tokens}
+    return USAGE.add(session, Use(id=id, at=now, day=now // DAY, cost=0, **call))  # type: ignore[arg-type]
 
 
-def finish_call(session: Session, id: str, took: CallUsage) -> None:
-    call = CALLS.get(session, id)
-    if call is not None:
-        CALLS.put(session, replace(call, **took._asdict()))
+def finish_call(session: Session, call: Use) -> None:
+    columns = ("id", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cost", "outcome", "spent")
+    session.do("usage_finish", **{name: getattr(call, name) for name in columns})
 
 
 def list_usage(session: Session, now: int, days: int) -> list[UsageRow]:
     """Read the usage of the last days, newest first."""
-    return [UsageRow(*row) for row in session.rows("llm_usage", since=now // DAY - days + 1)]
+    return [UsageRow(*row) for row in session.rows("usage_of_tasks", since=now // DAY - days + 1)]
 
 
 def clear_answers(session: Session) -> None:
@@ -117,4 +87,4 @@ def clear_answers(session: Session) -> None:
 def prune(session: Session, now: int) -> None:
     """Delete cached answers and usage past their retention."""
     session.do("llm_answer_prune", before=now - CACHE_DAYS * DAY)
-    session.do("llm_call_prune", before=now // DAY - USAGE_DAYS)
+    session.do("usage_prune_tasks", before=now // DAY - USAGE_DAYS)

@@ -86,7 +86,7 @@ _CITED = re.compile(r"\[([0-9a-f]{8}[0-9a-f-]{0,28})\]")
 def _list_recalled_ids(ctx: Context, session: Session, now: int) -> list[str]:
     """Ids of this agent's latest recall hits, newest first, including those not yet flushed."""
     agent, since = ctx.caller.agent, now - RECALL_WINDOW
-    recent = [one for one in ctx.local(RecallLog).list_all() if one.agent == agent and one.asked_at >= since]
+    recent = [one for one in list(ctx.local[RecallLog]) if one.agent == agent and one.asked_at >= since]
     unflushed = [[hit.id for hit in one.hits] for one in recent]
     stored = (
         recall_log.list_recent_hits(session, agent, since=since, limit=MAX_RECALLS)

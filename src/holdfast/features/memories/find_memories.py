@@ -1,25 +1,15 @@
 """Read memories: one by id, a page, or a keyword search."""
 
-from typing import Any
-
-from msgspec.structs import replace
-
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter
-from holdfast.features.memories.views import CONFIDENCE_TIERS
+from holdfast.features.memories.store import Filter, normalize_filter
 from holdfast.features.recall import search_index
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.conflict_store import LostContent
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import MAX_TERMS, emoji_words, split_words
-from holdfast.kernel.timestamps import parse_time
-
-_NAMESPACE_FIELDS = ("namespace", "under", "as_agent")
 
 
 def get(ctx: Context, session: Session, id: str) -> Memory:
@@ -63,36 +53,3 @@ def list_lost_contents(ctx: Context, session: Session) -> list["LostContent"]:
     if session.row("conflict_any") is None:
         return []
     return conflict_store.list_lost_contents(session, ctx.caller)
-
-
-def normalize_filter(which: Filter) -> Filter:
-    """Normalize the namespaces of a filter; raise if its time range is reversed."""
-    if which.since is not None and which.until is not None and which.until < which.since:
-        raise Invalid("until: must not be before since", fields=["until"])
-    given = {name: value for name in _NAMESPACE_FIELDS if (value := getattr(which, name)) is not None}
-    if given:
-        which = replace(which, **{name: validate.namespace(value, name) for name, value in given.items()})
-    return replace(which, namespaces=tuple(map(validate.namespace, which.namespaces))) if which.namespaces else which
-
-
-def build_filter(request: Any, **more: Any) -> Filter:
-    """Build the filter from a request's fields."""
-    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
-    tier = given.get("confidence_tier")
-    return Filter(
-        namespace=None if more else given.get("namespace"),
-        tier=given.get("tier"),
-        agent=given.get("agent_id"),
-        min_priority=given.get("min_priority"),
-        since=parse_time(given.get("since"), "since"),
-        until=parse_time(given.get("until"), "until"),
-        tags=tuple(given.get("tags", ())),
-        kinds=tuple(given.get("kinds", ())),
-        has_citations=given.get("has_citations", False),
-        source_uri=given.get("source_uri"),
-        source_uri_prefix=given.get("source_uri_prefix"),
-        confidence=CONFIDENCE_TIERS[tier] if tier else None,
-        as_agent=given.get("as_agent"),
-        archived=given.get("include_archived", False),
-        **more,
-    )

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from holdfast.features.graph.model import ALIAS
 from holdfast.features.llm import store as llm_store
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import Filter, require_write_access
+from holdfast.features.memories.store import Filter, normalize_filter, require_write_access
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.memories.update_memory import check_version
 from holdfast.features.reflections.invalidation import INVALIDATION

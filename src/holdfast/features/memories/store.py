@@ -5,20 +5,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.features.access.model import GRANT, Grant
 from holdfast.kernel.context import Caller, Context
-from holdfast.kernel.errors import AmbiguousId, Forbidden, NotFound
+from holdfast.kernel.errors import AmbiguousId, Forbidden, Invalid, NotFound
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.journal.transaction import Transaction
+from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Kind, Memory, Tier
 from holdfast.kernel.storage.port import Session, SqlPart
-from holdfast.kernel.timestamps import derive_id
+from holdfast.kernel.timestamps import derive_id, parse_time
 
 View = Literal["live", "archived", "kept", "any"]
 """live: not expired; archived: archived or expired; kept: not deleted; any: all, deleted included."""
 
 TEXT_UPPER_BOUND = "\U0010ffff"
+CONFIDENCE_TIERS: dict[str, tuple[float, float]] = {
+    "confirmed": (0.95, 2.0),
+    "likely": (0.70, 0.95),
+    "ambiguous": (-1.0, 0.70),
+}
+_NAMESPACE_FIELDS = ("namespace", "under", "as_agent")
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -50,6 +58,39 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = Filter()
+
+
+def build_filter(request: Any, **more: Any) -> Filter:
+    """Build the filter from a request's fields."""
+    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) not in (None, [])}
+    tier = given.get("confidence_tier")
+    return Filter(
+        namespace=None if more else given.get("namespace"),
+        tier=given.get("tier"),
+        agent=given.get("agent_id"),
+        min_priority=given.get("min_priority"),
+        since=parse_time(given.get("since"), "since"),
+        until=parse_time(given.get("until"), "until"),
+        tags=tuple(given.get("tags", ())),
+        kinds=tuple(given.get("kinds", ())),
+        has_citations=given.get("has_citations", False),
+        source_uri=given.get("source_uri"),
+        source_uri_prefix=given.get("source_uri_prefix"),
+        confidence=CONFIDENCE_TIERS[tier] if tier else None,
+        as_agent=given.get("as_agent"),
+        archived=given.get("include_archived", False),
+        **more,
+    )
+
+
+def normalize_filter(which: Filter) -> Filter:
+    """Normalize the namespaces of a filter; raise if its time range is reversed."""
+    if which.since is not None and which.until is not None and which.until < which.since:
+        raise Invalid("until: must not be before since", fields=["until"])
+    given = {name: value for name in _NAMESPACE_FIELDS if (value := getattr(which, name)) is not None}
+    if given:
+        which = replace(which, **{name: validate.namespace(value, name) for name, value in given.items()})
+    return replace(which, namespaces=tuple(map(validate.namespace, which.namespaces))) if which.namespaces else which
 
 
 class FullTextHit(NamedTuple):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.memories import store as memories
+from holdfast.features.memories.store import CONFIDENCE_TIERS
 from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
@@ -14,11 +15,6 @@ from holdfast.kernel.text.content_scan import find_injections
 from holdfast.kernel.timestamps import format_time, format_timestamp
 
 ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]
-CONFIDENCE_TIERS: dict[str, tuple[float, float]] = {
-    "confirmed": (0.95, 2.0),
-    "likely": (0.70, 0.95),
-    "ambiguous": (-1.0, 0.70),
-}
 
 
 class MemoryView(Struct, frozen=True, kw_only=True):
@@ -112,7 +108,7 @@ def memory_view(
         thread=value_or_unset(memory.thread),
         place=value_or_unset(memory.place),
         archive_reason=value_or_unset(memory.reason),
-        untrusted=find_injections(f"{memory.title}\n{memory.content}") or UNSET,
+        untrusted=list(find_injections(f"{memory.title}\n{memory.content}")) or UNSET,
         **more,
     )
 

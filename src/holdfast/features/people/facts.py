@@ -2,13 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from holdfast.features.memories import lifecycle
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.store import Filter, require_write_access
-from holdfast.features.memories.store_memory import find_title_holder, store_draft
-from holdfast.features.memories.update_memory import write_update
+from holdfast.features.memories.memory_kind import MemoryKind, read_text
+from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store_memory import find_title_holder
 from holdfast.features.people.person_namespace import ROOT, people_namespace
 from holdfast.features.people.principal import validate_name
 from holdfast.features.people.store import list_names
@@ -19,16 +17,29 @@ from holdfast.kernel.journal.kinds import MEMORY, body_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
-from holdfast.kernel.records.validate import Draft
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import format_timestamp
 
 CONTRADICTED_KEY = "contradicted"
 """Metadata key of a fact's earlier, contradicted values."""
 MAX_CONTRADICTED = 20
-MAX_FACTS = 1000
 DELETE_REASON = "fact deleted"
 """Archive reason of a deleted fact."""
+
+
+FACT = MemoryKind(
+    "fact",
+    "a fact",
+    "error",
+    {
+        "key": "title",
+        "value": "content",
+        "principal": read_text("principal"),
+        "memory_id": "id",
+        "agent_id": "agent",
+        "contradicted": lambda memory: [str(one["value"]) for one in memory.metadata.get(CONTRADICTED_KEY, [])] or None,
+    },
+)
 
 
 class FactInput(NamedTuple):
@@ -71,51 +82,32 @@ def set_fact_in_transaction(ctx: Context, write: Transaction, fact: FactInput) -
     """Set a fact inside a transaction."""
     names = list_names(write.session, validate_name(fact.principal))
     existing = _find_fact(write, names, fact.key) or _restore_deleted(ctx, write, fact)
+    given: dict[str, Any] = {} if fact.source is None else {"learned_from": fact.source}
     if existing is None:
-        return FactResult(
-            store_draft(ctx, write, _draft(ctx, fact, names[0]), "error", force=True).memory, None, created=True
-        )
-    require_write_access(ctx, write, existing)
-    same = existing.content == fact.value
-    metadata = existing.metadata if same else _with_contradicted(existing, write.now)
-    if fact.source is not None:
-        metadata = {**metadata, "learned_from": fact.source}
-    changed = replace(existing, content=fact.value, confidence=fact.confidence, metadata=metadata)
-    return FactResult(write_update(ctx, write, existing, changed, "fact"), existing.content, created=False)
+        place, metadata = people_namespace(names[0]), {"principal": names[0], **given}
+        new = FACT.add(ctx, write, fact.key, fact.value, place, confidence=fact.confidence, metadata=metadata)
+        return FactResult(new, None, created=True)
+    if existing.content != fact.value:
+        given[CONTRADICTED_KEY] = _list_contradicted(existing, write.now)
+    changed = FACT.change(ctx, write, existing, given, content=fact.value, confidence=fact.confidence)
+    return FactResult(changed, existing.content, created=False)
 
 
-def _draft(ctx: Context, fact: FactInput, principal: str) -> Draft:
-    learned = {} if fact.source is None else {"learned_from": fact.source}
-    return Draft(
-        title=fact.key,
-        content=fact.value,
-        namespace=people_namespace(principal),
-        kind="fact",
-        tier="long",
-        confidence=fact.confidence,
-        source=ctx.caller.source,
-        metadata={"principal": principal, **learned},
-    )
-
-
-def _with_contradicted(existing: Memory, now: int) -> dict[str, Any]:
+def _list_contradicted(existing: Memory, now: int) -> list[Any]:
     before = {
         "value": existing.content,
         "until": format_timestamp(now),
         "agent_id": existing.agent,
         "confidence": existing.confidence,
     }
-    return {
-        **existing.metadata,
-        CONTRADICTED_KEY: [*existing.metadata.get(CONTRADICTED_KEY, []), before][-MAX_CONTRADICTED:],
-    }
+    return [*existing.metadata.get(CONTRADICTED_KEY, []), before][-MAX_CONTRADICTED:]
 
 
 def _find_fact(write: Transaction, names: tuple[str, ...], key: str) -> Memory | None:
     """Find the fact under any name of the principal; the latest of several."""
     matches = [find_title_holder(write, people_namespace(name), key) for name in names]
     facts = [memory for memory in matches if memory is not None]
-    if any(memory.kind != "fact" for memory in facts):
+    if any(memory.kind != FACT.name for memory in facts):
         raise Conflict(f"key: {key!r} is the title of another memory in the namespace of {names[0]!r}")
     return max(facts, key=lambda memory: memory.updated_at, default=None)
 
@@ -139,16 +131,13 @@ def list_facts(ctx: Context, principal: str, key: str | None = None, *, deleted:
 
 def _select_facts(ctx: Context, session: Session, principal: str, key: str | None, *, deleted: bool) -> list[Memory]:
     places = tuple(people_namespace(name) for name in list_names(session, validate_name(principal)))
-    which = Filter(namespaces=places, kinds=("fact",))
-    found = memories.select(
-        session, ctx.caller, which, ctx.now(), limit=MAX_FACTS, skip=0, view="archived" if deleted else "live"
-    )
+    found = FACT.select(ctx, session, "archived" if deleted else "live", namespaces=places)
     return [memory for memory in found if key is None or memory.title == key]
 
 
 def list_facts_of_all(ctx: Context, key: str | None, limit: int, skip: int) -> list[Memory]:
     """List facts of all people that the caller may see, by person and key."""
-    which = Filter(under=ROOT, kinds=("fact",))
+    which = Filter(under=ROOT, kinds=(FACT.name,))
     with ctx.reading() as session:
         return memories.list_by_title(session, ctx.caller, which, ctx.now(), key, limit=limit, skip=skip)
 

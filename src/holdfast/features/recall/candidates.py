@@ -6,15 +6,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.store import REPLY, PassageCosines, PassageEmbedding, StoredVectors
-from holdfast.features.graph import store as link_store
-from holdfast.features.graph.store import LinkFilter
+from holdfast.features.embeddings.store import REPLY, PassageEmbedding
 from holdfast.features.history.snapshot import Snapshot
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.find_memories import list_lost_contents
 from holdfast.features.memories.store import Filter
-from holdfast.features.recall import recall_log, recall_snapshot, search_index
+from holdfast.features.recall import recall_snapshot, search_index
 from holdfast.features.recall.captured_prompts import find_asking_prompts, find_repeated_prompts
 from holdfast.features.recall.dates import score_periods
 from holdfast.features.recall.features import RELATED, Candidate, Passage, Scope
@@ -35,13 +32,19 @@ from holdfast.features.recall.lexical_hits import (
 )
 from holdfast.features.recall.query import Query
 from holdfast.features.recall.recall_snapshot import NO_PAST, PastCandidates
-from holdfast.features.recall.search_index import AdjacentRows, Neighbour, Row
-from holdfast.kernel.cosine import cosines
-from holdfast.kernel.records.link import Link
+from holdfast.features.recall.search_index import (
+    AdjacentRows,
+    CandidateLink,
+    LinkKind,
+    Neighbour,
+    PassageCosines,
+    Row,
+    StoredVectors,
+)
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import count_terms, has_question, terms_of_line
-from holdfast.kernel.vector import Embedding
+from holdfast.kernel.vector import Embedding, cosines
 
 MAX_LINK_SOURCES = 20
 """Links are followed from this many of the best hits."""
@@ -81,7 +84,7 @@ class Candidates(NamedTuple):
 
 def add_lost_contents(reader: Reader, search: KeywordSearch) -> KeywordSearch:
     """Add memories that match only by the losing side of a conflict."""
-    if search.snapshot is not None:
+    if search.snapshot is not None or reader.session.row("conflict_any") is None:
         return search
     query_stems, known = set(search.lexical.stems), search.lexical.rows.keys() | set(search.request.excluded)
     lost_texts = {
@@ -152,7 +155,7 @@ def find_candidates(reader: Reader, search: KeywordSearch, also: Sequence[str] =
         asking_rows=frozenset(rows[id].rowno for id in asking),
         edges=edges,
         uses=memories.read_access_counts(reader.session, list(rows)),
-        utility=recall_log.read_utilities(reader.session, list(rows)),
+        utility=search_index.read_utilities(reader.session, list(rows)),
         now=reader.now,
     )
     return Candidates(
@@ -178,7 +181,7 @@ def _find_nearest(reader: Reader, search: KeywordSearch, embedding: Embedding) -
     fresh = compute_cosines(embedding, [one for one in search.fresh if one.begins != REPLY])
 
     def find(limit: int) -> list[str]:
-        found = embedding_store.find_nearest(
+        found = search_index.find_nearest(
             reader.session, reader.ctx.caller, embedding, reader.filter, reader.now, limit=limit
         )
         near = dict(found) | {id: max(passages.values()) for id, passages in fresh.items()}
@@ -212,39 +215,31 @@ def _read_links(reader: Reader, ids: Sequence[str], when: Snapshot | None = None
     """Read the links of memories in both directions, valid and known at that time."""
     linked: dict[str, set[str]] = {}
     superseded: dict[str, str] = {}
-    if not ids:
-        return Edges(linked, superseded)
-    arguments = (reader.session, reader.ctx.caller, list(dict.fromkeys(ids)), _link_filter(when), reader.now)
-    for edge in (
-        *link_store.list_outgoing(*arguments, limit=MAX_LINKS),
-        *link_store.list_incoming(*arguments, limit=MAX_LINKS),
-    ):
-        if not _was_known(edge.link, when):
-            continue
-        source, target = edge.link.source, edge.link.target
-        linked.setdefault(source, set()).add(target)
-        linked.setdefault(target, set()).add(source)
-        if edge.link.relation == "supersedes":
-            superseded[target] = source
+    for link in _list_links(reader, ("leaving", "entering"), list(dict.fromkeys(ids)), when):
+        linked.setdefault(link.source, set()).add(link.target)
+        linked.setdefault(link.target, set()).add(link.source)
+        if link.relation == "supersedes":
+            superseded[link.target] = link.source
     return Edges(linked, superseded)
 
 
 def _find_successors(reader: Reader, ids: Iterable[str], when: Snapshot | None) -> dict[str, str]:
     """Find the successors of memories whose other links do not count."""
-    wanted = list(ids)
-    if not wanted:
-        return {}
-    which = replace(_link_filter(when), relations=("supersedes",))
-    found = link_store.list_incoming(reader.session, reader.ctx.caller, wanted, which, reader.now, limit=MAX_LINKS)
-    return {edge.link.target: edge.link.source for edge in found if _was_known(edge.link, when)}
+    return {link.target: link.source for link in _list_links(reader, ("superseding",), list(ids), when)}
 
 
-def _link_filter(when: Snapshot | None) -> LinkFilter:
-    return LinkFilter() if when is None else LinkFilter(view=None, valid_at=when.holds_at)
-
-
-def _was_known(link: Link, when: Snapshot | None) -> bool:
-    return when is None or link.created_at <= when.known_at
+def _list_links(
+    reader: Reader, kinds: Sequence[LinkKind], ids: Sequence[str], when: Snapshot | None
+) -> list[CandidateLink]:
+    """List links of some kinds, valid now or as of a snapshot."""
+    ctx, session, _, now = reader
+    valid_at = None if when is None else when.holds_at
+    found = [
+        link
+        for kind in kinds
+        for link in search_index.list_links(session, ctx.caller, kind, ids, now, valid_at=valid_at, limit=MAX_LINKS)
+    ]
+    return found if when is None else [link for link in found if link.created_at <= when.known_at]
 
 
 class Neighbours(NamedTuple):
@@ -296,7 +291,7 @@ def _compute_nearness(
         return {}
     text_hashes = {id: row.content_hash for id, row in rows.items()}
     current = [one for one in fresh if text_hashes.get(one.memory) == one.text_hash]
-    return embedding_store.compute_nearness(reader.session, embedding, text_hashes, known) | compute_cosines(
+    return search_index.compute_nearness(reader.session, embedding, text_hashes, known) | compute_cosines(
         embedding, current
     )
 

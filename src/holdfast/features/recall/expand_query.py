@@ -13,8 +13,7 @@ from holdfast.features.graph.entities import find_entity
 from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import Filter
+from holdfast.features.memories.store import Filter, normalize_filter
 from holdfast.features.recall import search_index
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid

@@ -20,7 +20,7 @@ def flush_access_log(ctx: Context) -> int:
     flush; without one it is lost, which is acceptable for a hint.
     """
     written = 0
-    used_by, pending_recalls = ctx.local(AccessLog).drain(), ctx.local(RecallLog).drain()
+    used_by, pending_recalls = ctx.local[AccessLog].drain(), ctx.local[RecallLog].drain()
     for agent in dict.fromkeys([*used_by, *(one.agent for one in pending_recalls)]):
         used, own_recalls = used_by.get(agent, {}), [one for one in pending_recalls if one.agent == agent]
         user = ctx.for_caller(replace(ctx.caller, agent=agent))
@@ -33,8 +33,8 @@ def flush_access_log(ctx: Context) -> int:
         except OutcomeUnknown:
             continue  # lose a count rather than count twice
         except StoreError:
-            ctx.local(AccessLog).add(agent, used)
-            ctx.local(RecallLog).put_back(own_recalls)
+            ctx.local[AccessLog].add(agent, used)
+            ctx.local[RecallLog].put_back(own_recalls)
     return written
 
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from holdfast.features.embeddings import service as embedding_service
 from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.service import MAX_FRESH, QueryEmbedding
-from holdfast.features.embeddings.store import DueMemory, PassageEmbedding, StoredVectors
+from holdfast.features.embeddings.service import MAX_FRESH
+from holdfast.features.embeddings.store import DueMemory, PassageEmbedding
 from holdfast.features.history.snapshot import Snapshot, open_snapshot
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.features.recall import search_index
@@ -16,12 +16,13 @@ from holdfast.features.recall.captured_prompts import find_repeated_prompts
 from holdfast.features.recall.features import Scope
 from holdfast.features.recall.query import (
     Query,
+    QueryEmbedding,
     RecallRequest,
     find_asked_speakers,
     parse_query,
     rewrite_in_first_person,
 )
-from holdfast.features.recall.search_index import AdjacentRows, CorpusStats, Row
+from holdfast.features.recall.search_index import AdjacentRows, CorpusStats, Row, StoredVectors
 from holdfast.kernel.context import Context
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed
@@ -121,7 +122,7 @@ class KeywordSearch(NamedTuple):
 
 def parse_request(ctx: Context, request: RecallRequest, now: int) -> Query:
     """Parse the query of a request while the embedding model starts to load."""
-    if ctx.embedder is not None and request.embedding is None:
+    if ctx.embedder is not None and not ctx.embedder.is_loaded and request.embedding is None:
         ctx.embedder.warm()
     return parse_query(request.text, now if request.now is None else request.now, request.utc_offset)
 
@@ -138,8 +139,7 @@ def search_keywords(ctx: Context, request: RecallRequest, query: Query, now: int
             known_speakers = find_speakers(reader, query)
             if embedder := _query_embedder(ctx, request, query):
                 prefetched.start(embedder, _text_to_embed(query, find_asked_speakers(query, known_speakers)))
-            dim = _check_dimension(ctx, session, request)
-            due = _find_due(ctx, session, request, now)
+            dim, due = _find_due(ctx, session, request, now)
             model, is_complete = embedder.model if embedder and dim else None, len(due) <= MAX_FRESH
             lexical = find_lexical_hits(
                 reader,
@@ -155,32 +155,18 @@ def search_keywords(ctx: Context, request: RecallRequest, query: Query, now: int
     return KeywordSearch(request, query, lexical, vector, fresh, degraded, now, snapshot)
 
 
-def _check_dimension(ctx: Context, session: Session, request: RecallRequest) -> int | None:
-    """Return the dimension of the configured model. Raise if a vector of the caller does not fit its model."""
+def _find_due(ctx: Context, session: Session, request: RecallRequest, now: int) -> tuple[int | None, list[DueMemory]]:
+    """Return the dimension of the configured model, and memories without embeddings: at most one more than recall
+    embeds itself. Raise if a vector of the caller does not fit its model."""
     if request.embedding is not None:
         embedding_store.check_model_dimension(session, request.embedding)
-    return (
-        embedding_store.get_dimension(session, ctx.embedder.model)
-        if ctx.embedder and request.embedding is None
-        else None
-    )
-
-
-def _find_due(ctx: Context, session: Session, request: RecallRequest, now: int) -> list[DueMemory]:
-    """List memories without embeddings, up to one more than recall embeds itself."""
     if ctx.embedder is None or request.embedding is not None:
-        return []
+        return None, []
     model = ctx.embedder.model
-    mark = embedding_store.get_watermark(session, model)
-    return embedding_store.list_visible_due(
-        session,
-        ctx.caller,
-        request.filter,
-        now,
-        model,
-        mark,
-        limit=MAX_FRESH + 1,
-        max_entries=embedding_service.MAX_ENTRIES,
+    dim, watermark = search_index.read_embedding_state(session, model)
+    most, entries = MAX_FRESH + 1, embedding_service.MAX_ENTRIES
+    return dim, search_index.list_due(
+        session, ctx.caller, request.filter, now, model, watermark, limit=most, max_entries=entries
     )
 
 
@@ -266,7 +252,7 @@ def find_lexical_hits(
     named_speakers = find_asked_speakers(query, known_speakers | _collect_speakers(rows.values()))
     scope = _read_scope(reader, query, stems, named_speakers, last_row, document_counts)
     around = find_adjacent_rows(reader, rows.values())
-    stored = embedding_store.read_vectors(session, rows, model) if model else {}
+    stored = search_index.read_vectors(session, rows, model) if model else {}
     return LexicalHits(breadth, plan, ids, rows, stems, term_counts, named_speakers, scope, around, stored, repeated)
 
 
@@ -364,7 +350,7 @@ def _read_scope(
     """Read how rare the query words are within the filter, and which of them are names."""
     ctx, session, which, now = reader
     narrow = "*" not in ctx.caller.namespaces or replace(which, archived=False) != EVERYTHING
-    stats = ctx.local(CorpusStats)
+    stats = ctx.local[CorpusStats]
     counts = search_index.read_corpus_counts(
         session,
         ctx.caller,

@@ -58,3 +58,20 @@ select count(*) from (select 1 from memory m where true
 -- name: memory_id_neighbours
 -- The ids before and after one: their common prefix is not unique.
 select (select max(a.id) from memory a where a.id < :id), (select min(b.id) from memory b where b.id > :id)
+-- name: candidate_links.leaving
+-- Outgoing links of some memories; clauses on the memory at the other end follow.
+select l.source, l.target, l.relation, l.created_at from link l join memory m on m.id = l.target
+where l.state = 'live' and l.source = any(:ids)
+-- name: candidate_links.entering
+select l.source, l.target, l.relation, l.created_at from link l join memory m on m.id = l.source
+where l.state = 'live' and l.target = any(:ids)
+-- name: candidate_links.superseding
+select l.source, l.target, l.relation, l.created_at from link l join memory m on m.id = l.source
+where l.state = 'live' and l.target = any(:ids) and l.relation = 'supersedes'
+-- name: candidate_links.now
+{link.begun_or_written}{link.not_ended} order by l.valid_from, l.created_at, l.id limit :limit
+-- name: candidate_links.then
+{link.begun}{link.not_ended} order by l.valid_from, l.created_at, l.id limit :limit
+-- name: embedding_state
+-- The dimension of a model's vectors, and how far they are computed.
+select (select e.dim from embedding e where e.model = :model limit 1), (select t.body from meta t where t.name = :watermark)

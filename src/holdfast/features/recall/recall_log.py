@@ -134,14 +134,6 @@ def list_verdicts(session: Session, recalls: Iterable[str]) -> list[HitVerdict]:
     return VERDICTS.select(session, ("recall_feedback.of",), {"ids": list(recalls)})
 
 
-def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
-    """Compute the utility of the memories that have verdicts."""
-    counts: dict[str, dict[Verdict, int]] = {}
-    for memory, verdict, count in session.rows("recall_feedback_counts", ids=list(ids)) if ids else ():
-        counts.setdefault(memory, {})[verdict] = count
-    return {memory: compute_utility(verdicts) for memory, verdicts in counts.items()}
-
-
 def purge_memories(session: Session, ids: Sequence[str]) -> None:
     """Delete memories from the log, with the queries that found them."""
     purged_ids, after = set(ids), ""
@@ -192,30 +184,24 @@ def oldest_kept_time(now: int, days: int) -> int:
     return now - max(days, MIN_DAYS) * DAY
 
 
-class RecallLog:
-    """Recalls collected in memory, so that reading never writes. If they are not flushed, the oldest are dropped."""
+class RecallLog(deque[PendingRecall]):
+    """Recalls collected in memory, so that reading never writes. If they are not flushed, the oldest are dropped.
+
+    Thread-safe: recall only appends, which is atomic.
+    """
 
     def __init__(self, max_recalls: int = 2000) -> None:
+        super().__init__(maxlen=max_recalls)
         self._lock = threading.Lock()
-        self._recalls: deque[PendingRecall] = deque(maxlen=max_recalls)
-
-    def add(self, recall: PendingRecall) -> None:
-        with self._lock:
-            self._recalls.append(recall)
-
-    def list_all(self) -> list[PendingRecall]:
-        """List all, oldest first, without removing them."""
-        with self._lock:
-            return list(self._recalls)
+        self._max_recalls = max_recalls
 
     def drain(self) -> list[PendingRecall]:
         """Remove and return all, oldest first."""
         with self._lock:
-            recalls = list(self._recalls)
-            self._recalls.clear()
-            return recalls
+            return [self.popleft() for _ in range(len(self))]
 
     def put_back(self, recalls: list[PendingRecall]) -> None:
         """Put back recalls that could not be written; the next flush tries again."""
         with self._lock:
-            self._recalls = deque([*recalls, *self._recalls], maxlen=self._recalls.maxlen)
+            room = self._max_recalls - len(self)
+            self.extendleft(reversed(recalls[max(0, len(recalls) - room) :]))

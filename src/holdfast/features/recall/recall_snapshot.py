@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappush, heappushpop
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory, Snapshot
 from holdfast.features.memories.store import Filter
+from holdfast.features.recall import search_index
 from holdfast.features.recall.features import RELATED, Scope, compute_word_weights
 from holdfast.features.recall.search_index import Row
 from holdfast.kernel.context import Context
@@ -110,7 +110,7 @@ def _compute_cosines(session: Session, embedding: Embedding | None, current: Ite
     """Compute the cosines of memories whose text has not changed since."""
     if embedding is None:
         return {}
-    near = embedding_store.compute_nearness(
+    near = search_index.compute_nearness(
         session, embedding, {one.id: content_hash(one.title, one.content) for one in current}
     )
     return {id: max(passages.values()) for id, passages in near.items()}

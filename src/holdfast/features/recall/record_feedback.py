@@ -6,6 +6,7 @@ from typing import NamedTuple
 from holdfast.features.memories import store as memories
 from holdfast.features.recall import flush_access, recall_log
 from holdfast.features.recall.recall_log import VERDICTS, HitVerdict, RecallLog, RecallRecord, Verdict
+from holdfast.features.recall.search_index import read_utilities
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.kernel.storage.port import Session
@@ -34,7 +35,7 @@ def record_feedback(ctx: Context, recall_id: str, verdicts: Sequence[tuple[str, 
             for id, verdict in new.items()
         ]
         VERDICTS.put_many(write.session, rated)
-        utility_by_id = recall_log.read_utilities(write.session, list(resolved))
+        utility_by_id = read_utilities(write.session, list(resolved))
     return [RatedHit(id, verdict, id in new, utility_by_id[id]) for id, verdict in resolved.items()]
 
 
@@ -77,7 +78,7 @@ def list_recalls(ctx: Context, *, agent: str | None, before: str, limit: int) ->
     if agent not in (None, ctx.caller.agent) and not can_see_all(ctx):
         raise Forbidden("agent_id: listing recalls of other agents requires an admin key for all namespaces.")
     wanted = agent if agent is not None or can_see_all(ctx) else ctx.caller.agent
-    pending = [one for one in ctx.local(RecallLog).list_all() if wanted in (None, one.agent)]
+    pending = [one for one in list(ctx.local[RecallLog]) if wanted in (None, one.agent)]
     pending_records = [one.to_record(with_question=ctx.recall_retention_days > 0) for one in pending]
     with ctx.reading() as session:
         kept = recall_log.list_page(session, wanted, before=before, limit=limit)

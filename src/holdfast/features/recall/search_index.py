@@ -1,4 +1,4 @@
-"""Search the full-text index, and read the rows, thread neighbours and word counts that recall needs.
+"""Search the full-text index, and read the rows, neighbours, links, vectors and word counts that recall needs.
 
 Full-text queries stay fast with a million memories. Rare words are looked up everywhere. A very common word is left out
 if there are two rarer ones; otherwise it is looked up among the newest memories, or among all if those give too few
@@ -6,15 +6,27 @@ hits.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
-from holdfast.features.memories.store import Filter, FullTextHit, filter_clauses, search_words
+from holdfast.features.embeddings.store import WATERMARK_NAME, DueMemory, Watermark
+from holdfast.features.memories.store import (
+    EVERYTHING,
+    Filter,
+    FullTextHit,
+    filter_clauses,
+    search_words,
+    visibility_clauses,
+)
+from holdfast.features.recall.recall_log import Verdict, compute_utility
 from holdfast.kernel.context import Caller
+from holdfast.kernel.records.link import Relation
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.index_terms import IndexTerms, count_terms, decode_terms
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.vector import Embedding, cosines
 
 ROW_BUDGET = 5000
 """About this many rows are ranked for a query by keywords alone. In a store of up to twice as many rows, counting words
@@ -193,6 +205,131 @@ def find_speakers(session: Session, caller: Caller, names: Iterable[str], which:
     parts, params = filter_clauses(caller, which, now)
     statement = ("speaker_select", *parts, "memory.first")
     return {row[0] for name in names for row in session.select(statement, params | {"name": name, "limit": 1})}
+
+
+LinkKind = Literal["leaving", "entering", "superseding"]
+
+
+class CandidateLink(NamedTuple):
+    """A link of a candidate."""
+
+    source: str
+    target: str
+    relation: Relation
+    created_at: int
+
+
+def list_links(
+    session: Session,
+    caller: Caller,
+    kind: LinkKind,
+    ids: Sequence[str],
+    now: int,
+    *,
+    valid_at: int | None = None,
+    limit: int,
+) -> list[CandidateLink]:
+    """List links of some memories whose other end the caller may see, ordered by start.
+
+    They are valid now and lead to a live memory; with `valid_at`, they are valid then, whatever became of the memory.
+    """
+    if not ids:
+        return []
+    parts, params = filter_clauses(caller, EVERYTHING, now) if valid_at is None else visibility_clauses(caller)
+    statement = (f"candidate_links.{kind}", *parts, f"candidate_links.{'now' if valid_at is None else 'then'}")
+    params |= {"ids": list(ids), "holds_at": now if valid_at is None else valid_at, "limit": limit}
+    return [CandidateLink(*row) for row in session.select(statement, params)]
+
+
+def read_utilities(session: Session, ids: Sequence[str]) -> dict[str, float]:
+    """Compute the utility of the memories that have verdicts."""
+    counts: dict[str, dict[Verdict, int]] = {}
+    for memory, verdict, count in session.rows("recall_feedback_counts", ids=list(ids)) if ids else ():
+        counts.setdefault(memory, {})[verdict] = count
+    return {memory: compute_utility(verdicts) for memory, verdicts in counts.items()}
+
+
+def list_derived(session: Session, ids: Sequence[str]) -> list[str]:
+    """List the memories that have sources or pending notices: no other can be stale."""
+    return [id for (id,) in session.rows("stale_or_derived", ids=list(ids))] if ids else []
+
+
+PassageCosines = dict[tuple[int, int], float]
+"""Cosine of each passage of a memory with the query, by start and end."""
+StoredVectors = dict[str, list[tuple[Any, ...]]]
+"""Stored embeddings by memory, one row per passage."""
+NO_VECTORS: StoredVectors = {}
+
+
+class EmbeddingState(NamedTuple):
+    """The dimension of a model's stored vectors, and how far they are computed; None if there are none."""
+
+    dim: int | None
+    watermark: Watermark | None
+
+
+def read_embedding_state(session: Session, model: str) -> EmbeddingState:
+    ((dim, body),) = session.rows("embedding_state", model=model, watermark=WATERMARK_NAME + model)
+    return EmbeddingState(dim, None if body is None else msgspec.json.decode(body, type=Watermark))
+
+
+def list_due(
+    session: Session,
+    caller: Caller,
+    which: Filter,
+    now: int,
+    model: str,
+    watermark: Watermark | None,
+    *,
+    limit: int,
+    max_entries: int,
+) -> list[DueMemory]:
+    """List memories without current embeddings that a caller may see and that pass a filter.
+
+    Memories that are only to be recomputed still have embeddings and are not listed.
+    """
+    parts, params = filter_clauses(caller, which, now)
+    params |= {"model": model, "after": 0, "limit": limit, "renewed": -1}
+    if watermark is not None and watermark.whole:
+        rows = session.rows("memory_changed", after=watermark.seq, upto=watermark.seq + max_entries)
+        if not rows:
+            return []
+        parts, params["ids"] = [*parts, "memory.some"], [id for id, _ in rows]
+    elif watermark is not None:
+        params["after"] = watermark.row
+    return [DueMemory(*row) for row in session.select(("embedding_due", *parts, "embedding_due.first"), params)]
+
+
+def find_nearest(
+    session: Session, caller: Caller, embedding: Embedding, which: Filter, now: int, *, limit: int
+) -> list[tuple[str, float]]:
+    """Return ids and cosines of the memories with the nearest passages; filters apply before the limit."""
+    parts, params = filter_clauses(caller, which, now)
+    rows = session.nearest(embedding.vector, parts, params | {"model": embedding.model}, limit)
+    return [(id, cosine) for id, cosine in rows]
+
+
+def read_vectors(session: Session, ids: Iterable[str], model: str) -> StoredVectors:
+    """Read the stored embeddings of some memories, for `compute_nearness`."""
+    found: StoredVectors = {id: [] for id in ids}
+    for row in session.vectors(list(found), model) if found else ():
+        found[row[0]].append(row)
+    return found
+
+
+def compute_nearness(
+    session: Session, embedding: Embedding, text_hashes: Mapping[str, str], known: StoredVectors = NO_VECTORS
+) -> dict[str, PassageCosines]:
+    """Compute the cosine of each passage of some memories. Embeddings of other `text_hashes` do not count.
+
+    `known` are embeddings that were read already.
+    """
+    read = known | read_vectors(session, text_hashes.keys() - known.keys(), embedding.model)
+    rows = [row for id in sorted(text_hashes) for row in read[id] if row[4] == text_hashes[id]]
+    found: dict[str, PassageCosines] = {}
+    for row, cosine in zip(rows, cosines(embedding.vector, [row[3] for row in rows]), strict=True):
+        found.setdefault(row[0], {})[row[1], row[2]] = cosine
+    return found
 
 
 class CorpusStats:

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.features.embeddings import store as embedding_store
 from holdfast.features.history import snapshot as history_snapshot
 from holdfast.features.history.snapshot import PastMemory
 from holdfast.features.memories import store as memories
-from holdfast.features.memories.find_memories import normalize_filter
-from holdfast.features.memories.store import EVERYTHING, Filter, View
-from holdfast.features.recall.budget import PackResult
+from holdfast.features.memories.store import EVERYTHING, Filter, View, normalize_filter
+from holdfast.features.recall import search_index
 from holdfast.features.recall.candidates import Candidates, find_candidates
 from holdfast.features.recall.features import RELATED
 from holdfast.features.recall.lexical_hits import KeywordSearch, Reader, parse_request, search_keywords
@@ -18,6 +16,7 @@ from holdfast.features.recall.ranking import RankedMemory, Ranking, rank_feature
 from holdfast.features.recall.search_index import Row
 from holdfast.features.recall.service import (
     Hit,
+    PackResult,
     build_hits,
     compute_features,
     count_to_rank,
@@ -283,6 +282,6 @@ def _explain_vector_miss(
 
 def _describe_nearest(session: Session, embedding: Embedding, nearest: Sequence[Row]) -> str:
     """Describe how many memories are nearer, and the cosine of the last of them."""
-    near = embedding_store.compute_nearness(session, embedding, {row.id: row.content_hash for row in nearest[-1:]})
+    near = search_index.compute_nearness(session, embedding, {row.id: row.content_hash for row in nearest[-1:]})
     lowest = max((cosine for passages in near.values() for cosine in passages.values()), default=None)
     return f"{len(nearest)} others are nearer" + ("" if lowest is None else f", the last with {lowest:.3f}")

@@ -17,7 +17,7 @@ from holdfast.features.transfer import importer, memory_rows, record_rows
 from holdfast.features.transfer.model import Options
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
-from holdfast.kernel.local_files import local_path, must_be_local, translate_os_errors
+from holdfast.kernel.local_files import local_path, translate_os_errors
 from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
@@ -126,7 +126,7 @@ def read_reflection(ctx: Context, session: Session, id: str) -> tuple[Memory, Ro
 
 def write_files(ctx: Context, to: str, namespace: str | None, since: int | None) -> ExportResult:
     """Write a file for each live, visible reflection; remove files of reflections that are no longer live."""
-    must_be_local(ctx, "out_dir")
+    ctx.caller.require_local("out_dir")
     folder, place = local_path(to), None if namespace is None else validate.namespace(namespace)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def _read_file(file: Path) -> str:
 
 def import_files(ctx: Context, path: str, options: Options, *, dry_run: bool) -> ImportFilesResult:
     """Import files like any other import; unreadable files are reported, the others are imported."""
-    must_be_local(ctx, "path")
+    ctx.caller.require_local("path")
     folder = local_path(path)
     parts, rejected = list[ParsedFile](), list[tuple[str, HoldfastError]]()
     with translate_os_errors(folder):

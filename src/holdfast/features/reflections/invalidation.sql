@@ -121,6 +121,11 @@ select count(*) from invalidation i join memory m on m.id = i.dependent where i.
 -- Which of some memories have pending notices: most have none, so the rest of the work is skipped.
 select distinct i.dependent from invalidation i
 where i.dependent = any(:ids) and i.status in ('open', 'acknowledged') and i.state = 'live'
+-- name: stale_or_derived
+-- Which of some memories have pending notices or sources: no other can be stale.
+{stale_some} union
+select l.source from link l where l.source = any(:ids) and l.state = 'live'
+and l.relation in ('reflects_on', 'derives_from', 'derived_from')
 -- name: stale_select
 -- Why memories are stale: for each the nearest, newest reason and the number of reasons. The visibility clauses follow
 -- twice, for the source and for its replacement.

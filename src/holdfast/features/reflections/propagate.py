@@ -120,7 +120,7 @@ class InvalidationListener(TransactionListener):
         return keep_depth(before, after) if isinstance(after, Memory) else after
 
     def on_write(self, tx: Transaction, before: Any, record: Any, *, is_expired: bool) -> None:
-        changes = tx.local(ChangeSet)
+        changes = tx.local[ChangeSet]
         match record:
             case Memory():
                 changes.add_memory(before if isinstance(before, Memory) else None, record, tx.now, expired=is_expired)
@@ -130,10 +130,10 @@ class InvalidationListener(TransactionListener):
                 changes.written_notices.add(record.id)
 
     def on_expire(self, tx: Transaction, ids: Collection[str]) -> None:
-        tx.local(ChangeSet).unavailable.update(ids)
+        tx.local[ChangeSet].unavailable.update(ids)
 
     def on_flush(self, tx: Transaction) -> None:
-        if changes := tx.local(ChangeSet):
+        if changes := tx.local[ChangeSet]:
             tx.notices.extend(propagate(tx, changes))
 
 
@@ -362,6 +362,6 @@ def collect_ended(write: Transaction) -> None:
     results = [write.session.rows(f"invalidation_{name}", now=write.now) for name in ("ended", "begun", "left")]
     expired, started, unlinked = results
     write.expire(row[0] for row in expired)
-    changes = write.local(ChangeSet)
+    changes = write.local[ChangeSet]
     changes.superseded.update((row[0], row[1]) for row in started)
     changes.ended_links.update((row[0], row[1]) for row in unlinked)

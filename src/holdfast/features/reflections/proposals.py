@@ -15,7 +15,7 @@ from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.index_terms import index_tokens
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.cluster import Group, find_groups
+from holdfast.kernel.text.similarity import Group, find_groups
 from holdfast.kernel.text.words import STOP, split_words
 
 MAX_COMPARED = 500

@@ -104,7 +104,7 @@ def compose(ctx: Context, id: str, query: str | None, budget: int, render: Rende
         best = [one for one in order[:most] if one[0] not in stale]
         read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
     fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)
-    ctx.local(AccessLog).record(ctx.caller.agent, [one.memory.id for one in fit_result.taken], now)
+    ctx.local[AccessLog].record(ctx.caller.agent, [one.memory.id for one in fit_result.taken], now)
     faults = scored.faults | dict.fromkeys(sorted(stale), "stale") | dict.fromkeys(fit_result.over_budget, "budget")
     return ComposeResult(
         entry=skill,

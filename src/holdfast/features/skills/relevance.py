@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.features.embeddings import store as embedding_store
-from holdfast.features.embeddings.service import QueryEmbedding
 from holdfast.features.memories.store import Filter
 from holdfast.features.recall import search_index
 from holdfast.features.recall.features import RELATED, SPAN, UNRELATED
 from holdfast.features.recall.lexical_hits import MAX_QUERY_CHARACTERS, NO_EMBEDDINGS, UNKNOWN_WORDS
-from holdfast.features.recall.query import parse_query
+from holdfast.features.recall.query import QueryEmbedding, parse_query
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills.reflection_store import ReflectionScope
 from holdfast.kernel.context import Context

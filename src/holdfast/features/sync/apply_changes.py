@@ -1,440 +1,382 @@
-"""Apply changes of other stores: merge each per field with the local record and journal it as its author wrote it."""
+"""Apply pages of changes of another store: verify and merge each in one transaction, with an outcome per change."""
 
-from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
 
-from holdfast.features.access.interaction import Interaction, validate_interaction
-from holdfast.features.access.model import Grant
-from holdfast.features.llm import store as llm_store
-from holdfast.features.namespaces.model import STANDARD, Policy, Standard
-from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.people.personal_records import PersonalRecords
-from holdfast.features.reflections.propagate import ChangeSet
-from holdfast.features.skills import store as skills
-from holdfast.features.skills.model import File, SkillVersion, compute_digest, version_id
-from holdfast.features.sync.peers.filter import NamespaceFilter
-from holdfast.features.sync.read_changes import list_required
-from holdfast.features.sync.record_snapshots import RecordSnapshot, must_be_whole
-from holdfast.features.sync.record_snapshots import is_ahead as is_snapshot_ahead
-from holdfast.features.sync.validate_changes import (
-    DECODE_ERRORS,
-    WRONG_RECORD,
-    Refusal,
-    read_change,
-    read_snapshot_record,
-    require_storable,
-)
-from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.journal import conflicts as merge_conflicts
-from holdfast.kernel.journal import journal, title_groups
-from holdfast.kernel.journal.kinds import KINDS, Kind, body_text, tombstone_of
+from holdfast.features.reflections.depth import raise_synced_depths
+from holdfast.features.sync.merge_changes import ChangeMerger, Outcome
+from holdfast.features.sync.peers.store import list_peers
+from holdfast.features.sync.quarantine.store import AUTHENTIC, QuarantinedChange, change_digest
+from holdfast.features.sync.read_changes import Handshake, Page, SeenOrigins, VectorEntry, find_mark, read_numbers
+from holdfast.features.sync.record_snapshots import as_change, from_change
+from holdfast.features.sync.validate_changes import Reason, Refusal, require_signature
+from holdfast.kernel.errors import Conflict, Invalid
+from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.records import field_versions, validate
-from holdfast.kernel.records.change import Change, ChangeId, digest, is_ahead_of_clock, node_of
-from holdfast.kernel.records.link import Link
-from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
-from holdfast.kernel.records.merge import FieldState, join
+from holdfast.kernel.records.change import Change, ChangeId, check_change, check_change_id, node_of
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, FULL_SCOPE, PeerScope
-from holdfast.kernel.timestamps import RECORD_SNAPSHOT, is_too_far_ahead
-
-Outcome = Literal["new", "updated", "noop", "conflict"]
-GOVERNANCE_RECORDS = (Policy, Grant, Standard, ErasureOrder)
-"""Records that govern other users, or erase their data."""
+from holdfast.kernel.storage.port import Session
+from holdfast.kernel.timestamps import RECORD_SNAPSHOT
 
 
-class LocalRecord(NamedTuple):
-    """A record of this store."""
+class RejectedChange(NamedTuple):
+    """A rejected change and its reason."""
 
-    row: Any
-    """The record as its columns show it (merged with its title group)."""
-    own: Any
-    """The record on its own, without its title group."""
-    cells: field_versions.FieldVersions
+    change: Change
+    reason: Reason
+    detail: str
 
 
-class ChangeMerger:
-    """Merge remote changes into one transaction. Title groups are recomputed at its end."""
+class NetChanges:
+    """Net changes of an exchange: a later page may reverse what an earlier one did."""
+
+    def __init__(self) -> None:
+        self.on: set[str] = set()
+        self.off: set[str] = set()
+
+    def add(self, on: Collection[str], off: Collection[str]) -> None:
+        """Add the changes of one page."""
+        self.on, self.off = (self.on - set(off)) | (set(on) - self.off), (self.off - set(on)) | (set(off) - self.on)
+
+
+class SyncResult:
+    """The outcomes of received changes in one direction."""
+
+    def __init__(self) -> None:
+        self._new_ids: set[str] = set()
+        self.updated: set[str] = set()
+        """Memories that a change updated or brought into conflict, even if only temporarily."""
+        self.unchanged: set[str] = set()
+        self.deletions = NetChanges()
+        """Memories deleted now (including those that arrived deleted), and memories that live again."""
+        self.links: set[str] = set()
+        self.conflict_changes = NetChanges()
+        """New conflicts, and resolved ones."""
+        self.unnamed_conflicts = 0
+        """Conflicting changes at a store whose release does not report the conflicts by id."""
+        self.rejected_by_name: dict[ChangeId, RejectedChange] = {}
+        self.applied: set[ChangeId] = set()
+
+    def add(self, later: "SyncResult") -> None:
+        """Add the outcomes of a later transaction."""
+        self._new_ids |= later._new_ids
+        self.updated |= later.updated
+        self.unchanged |= later.unchanged
+        self.links |= later.links
+        self.deletions.add(later.deletions.on, later.deletions.off)
+        self.conflict_changes.add(later.conflict_changes.on, later.conflict_changes.off)
+        self.unnamed_conflicts += later.unnamed_conflicts
+        for name in later.applied:
+            self.rejected_by_name.pop(name, None)
+        self.rejected_by_name |= later.rejected_by_name
+        self.applied |= later.applied
+
+    @property
+    def new(self) -> set[str]:
+        """New memories, without those that arrived deleted."""
+        return self._new_ids - self.deleted_ids
+
+    @property
+    def deleted_ids(self) -> set[str]:
+        return self.deletions.on
+
+    @property
+    def conflicts(self) -> int:
+        return len(self.conflict_changes.on) + self.unnamed_conflicts
+
+    @property
+    def list_rejected(self) -> list[RejectedChange]:
+        """The changes that stayed rejected."""
+        return list(self.rejected_by_name.values())
+
+    def note(self, change: Change, outcome: Outcome) -> None:
+        name = ChangeId(change.origin, change.n)
+        self.applied.add(name)
+        self.rejected_by_name.pop(name, None)
+        if change.kind == "link" and outcome != "noop":
+            self.links.add(change.record)
+        if change.kind != "memory":
+            return
+        if outcome == "new":
+            self._new_ids.add(change.record)
+        elif outcome == "noop":
+            self.unchanged.add(change.record)
+        else:
+            self.updated.add(change.record)
+
+    @property
+    def memory_count(self) -> int:
+        """Count new and changed memories."""
+        return len(self.new | (self.updated - self._new_ids))
+
+
+class ChangeApplier:
+    """Verify and merge changes of one sender in a transaction; record the outcome of each.
+
+    Rejected changes go to quarantine with their reason.
+    """
 
     def __init__(
         self,
         write: Transaction,
+        sender: Handshake,
+        result: SyncResult,
         *,
         owner: str | None = None,
-        files: Mapping[str, bytes] | None = None,
         scope: PeerScope = FULL_SCOPE,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
-        self._write = write
-        self._files = files or {}
-        self._owner = owner
-        """The owner of new memories; None keeps the author."""
-        self._scope = scope
-        self._touched_titles: set[str] = set()
-        self._left_titles: set[title_groups.TitleKey] = set()
-        self._purged = False
-        self._skills_changed = False
-        self.links: set[str] = set()
-        """Applied links."""
-        self.raised_memories: set[str] = set()
-        """Memories with a greater reflection depth than before."""
-        self.people = PersonalRecords(write.session)
-        """Received records of people."""
-        self._awaiting_purge: dict[tuple[str, str], dict[ChangeId, Change]] = {}
-        """Erased changes whose purge has not arrived, by record."""
-        self._appended_erased: set[ChangeId] = set()
-        """Erased changes that were journalled when their purge arrived."""
-        self._was_deleted: dict[str, bool] = {}
-        """Whether each written memory was deleted before this transaction."""
-        self._is_deleted: dict[str, bool] = {}
-        """Whether it was deleted by its last write."""
+        self.session = write.session
+        self._write, self._sender, self._result, self._scope = write, sender, result, scope
+        self._keys = _load_keys(write.session, sender)
+        self._merger = ChangeMerger(write, owner=owner, files=files, scope=scope)
+        self._conflicts = _list_conflict_ids(write.session)
+        self._dropped = {row[0] for row in write.session.rows("dropped_list")}
+        """Digests of changes that were dropped from quarantine."""
+        self._verified_origins: set[str] = set()
+        """Origins with a verified signature."""
+        self.has_quarantined = write.session.row("quarantine_any") is not None
+        """Whether changes are in quarantine."""
 
-    def merge_change(self, change: Change) -> Outcome:
-        """Apply one well-formed change. Raises Refusal before it writes anything."""
-        kind = KINDS.get(change.kind)
-        if kind is None:
-            raise Refusal("unknown_kind", f"This release does not know the kind {change.kind}.")
-        created, written = read_change(kind, change)
-        held = self._load_record(kind, change.record)
-        if is_ahead_of_clock(change, written, self._write.now // 1000):
-            if isinstance(created, SkillVersion):
-                self._validate_files(created)  # the file contents are not sent again later
-            raise Refusal("future", "Its clock is more than seven days ahead.")
-        if change.erased is not None:
-            return self._merge_erased(kind, change, held)
-        if held is None:
-            if change.op == "purge":
-                return self._add_tombstone(kind, change, written)
-            if created is None:
-                raise Refusal("waits", f"The {change.kind} that it edits is missing here.")
-            return self._add_record(kind, change, created, written)
-        if created is not None:
-            require_storable(created)  # its values may lose and are kept as conflicts
-        return self._join_change(kind, change, held, written)
+    def verify(self, page: Page) -> list[Change]:
+        """Return the changes of a page to merge, its snapshots first: well-formed, unknown here, and authentic."""
+        unknown = _list_unknown(self.session, self.list_well_formed(page.changes))
+        return self.list_authentic(self._list_unforked([*map(as_change, page.states), *unknown]))
 
-    def _merge_erased(self, kind: Kind[Any], change: Change, held: LocalRecord | None) -> Outcome:
-        """Journal an erased change without its text, if the purge that erased it is here; else it waits."""
-        name, purge = ChangeId(change.origin, change.n), held.cells.own.get(field_versions.PURGED) if held else None
-        if held is None or purge is None or not _has_seen(purge, change):
-            self._awaiting_purge.setdefault((change.kind, change.record), {})[name] = change
-            raise Refusal("waits", "The purge that erased it is missing here.")
-        _must_be_about(kind, change, held.own)
-        if name not in self._appended_erased:
-            self._append_change(change, None, None)
-        return "noop"
+    def list_well_formed(self, changes: Sequence[Change]) -> list[Change]:
+        """Return the well-formed changes; reject the others before any lookup."""
+        valid = []
+        for change in changes:
+            try:
+                check_change(change)
+                valid.append(change)
+            except Invalid as error:
+                self.refuse(change, Refusal("invalid", error.message), keep=change.origin != RECORD_SNAPSHOT)
+        return valid
 
-    def _append_erased(self, kind: Kind[Any], record: Any, purge: FieldState) -> None:
-        """Journal the changes that waited for a purge before the purge, in their author's order."""
-        for name, change in self._awaiting_purge.pop((kind.name, record.id), {}).items():
-            if _has_seen(purge, change) and change.about == kind.about(record):
-                self._append_change(change, None, None)
-                self._appended_erased.add(name)
+    def list_authentic(self, changes: Sequence[Change]) -> list[Change]:
+        """Return the changes that their authors signed, and the snapshots, which their sender vouches for."""
+        authentic = []
+        for change in changes:
+            try:
+                self._check_author(change)
+                authentic.append(change)
+            except Refusal as why:
+                self.refuse(change, why)
+        return authentic
 
-    def merge_snapshot(self, state: RecordSnapshot) -> Outcome:
-        """Merge a full record snapshot. Raises Refusal before it writes anything."""
+    def merge(self, changes: Sequence[Change]) -> None:
+        """Merge changes in order; retry changes that wait for others in the same batch."""
+        while changes:
+            refused = [(change, why) for change in changes if (why := self._merge_or_refuse(change)) is not None]
+            waiting = [change for change, why in refused if why.reason == "waits"]
+            if len(waiting) == len(changes):
+                waiting = []
+            for change, why in refused:
+                if not (waiting and why.reason == "waits"):
+                    self.refuse(change, why)
+            changes = waiting
+
+    def refuse(self, change: Change, why: Refusal, *, keep: bool = True) -> None:
+        """Record a rejection, and quarantine the change if it has a valid name."""
+        self._result.rejected_by_name[ChangeId(change.origin, change.n)] = RejectedChange(
+            change, why.reason, why.detail
+        )
+        keep = keep and why.reason != "dropped" and _has_name(change)
+        if keep and not self._displaces_better(change, why):
+            put_in_quarantine(self._write, change, why, self._sender.node)
+            self.has_quarantined = True
+
+    def finish(self, baselines: Mapping[str, VectorEntry] | None = None) -> None:
+        """Do everything that depends on all merged changes: title groups, depths, erasures, counts, baselines."""
+        merger, result = self._merger, self._result
+        merger.finish()
+        if merger.links or merger.raised_memories:
+            raise_synced_depths(self._write, merger.links, merger.raised_memories)
+        merger.apply_erasures()
+        after = _list_conflict_ids(self.session)
+        result.conflict_changes.add(after - self._conflicts, self._conflicts - after)
+        result.deletions.add(*merger.list_deleted_and_restored())
+        self._record_authors()
+        self._record_baselines(baselines or {})
+
+    def _list_unforked(self, changes: list[Change]) -> list[Change]:
+        """Quarantine changes of forked origins until their own store has repaired them; return the others."""
+        forked = find_forked_origins(self.session, self._sender)
+        why = Refusal(
+            "forked", "Two stores used the same numbers under this replica id: one of them was restored from a copy."
+        )
+        for change in changes:
+            if change.origin in forked:
+                self.refuse(change, why)
+        return [change for change in changes if change.origin not in forked]
+
+    def _merge_or_refuse(self, change: Change) -> Refusal | None:
+        """Merge a change; return the reason if it is rejected."""
         try:
-            must_be_whole(state)
-        except HoldfastError as error:
-            raise Refusal("invalid", error.message) from None
-        kind = KINDS.get(state.kind)
-        if kind is None:
-            raise Refusal("unknown_kind", f"This release does not know the kind {state.kind}.")
-        theirs, written = read_snapshot_record(kind, state)
-        if is_snapshot_ahead(state, written, self._write.now // 1000):
-            raise Refusal("future", "Its clock is more than seven days ahead.")
-        held = self._load_record(kind, state.record)
-        if held is None:
-            return self._add_snapshot(kind, state, theirs, written)
-        return self._join_snapshot(kind, state, theirs, held, written)
+            if change.origin == RECORD_SNAPSHOT:
+                outcome = self._merger.merge_snapshot(from_change(change))
+            else:
+                outcome = self._merger.merge_change(change)
+        except Refusal as why:
+            return why
+        self._result.note(change, outcome)
+        if self.has_quarantined:
+            self.session.do("quarantine_drop", origin=change.origin, n=change.n)
+        self._write.local(SeenOrigins).origins.add(change.origin)
+        return None
 
-    def _add_snapshot(
-        self, kind: Kind[Any], state: RecordSnapshot, theirs: Any, written: dict[str, FieldState]
-    ) -> Outcome:
-        record = self._assign_owner(replace(theirs, version=1))
-        self._validate(record)
-        shows = field_versions.flatten(kind.merge_schema, record)
-        self._put_record(
-            kind,
-            None,
-            None,
-            record,
-            field_versions.pack(
-                field_versions.minimize(field_versions.FieldVersions(state.base, written), shows), shows
-            ),
-        )
-        self._skills_changed |= isinstance(record, SkillVersion) and record.state != "live"
-        self._append_snapshot(state, record, written, "purge" if field_versions.PURGED in written else None)
-        held = field_versions.FieldVersions(state.base, written)
-        if _has_conflict(held, held):
-            merge_conflicts.put_record_conflicts(self._write.session, self._write.now, kind, record, held)
-        return "new"
-
-    def _join_snapshot(
-        self, kind: Kind[Any], state: RecordSnapshot, theirs: Any, held: LocalRecord, written: dict[str, FieldState]
-    ) -> Outcome:
-        before = held.cells.all_states(field_versions.flatten(kind.merge_schema, held.own))
-        purged = field_versions.PURGED in written and field_versions.PURGED not in before
-        after, joined = _join_fields(kind, held, written, theirs if purged else held.own)
-        if after.own == before:
-            return "noop"
-        newest = max(held.own.updated_at, theirs.updated_at)
-        record = replace(joined, version=held.own.version + 1, updated_at=newest)
-        changed = self._update_record(kind, held, record, after, written[field_versions.PURGED] if purged else None)
-        self._append_snapshot(state, record, written, "purge" if purged else None)
-        return self._outcome(kind, held, record, after, changed=changed)
-
-    def _append_snapshot(
-        self, state: RecordSnapshot, record: Any, written: dict[str, FieldState], op: str | None = None
-    ) -> None:
-        """Journal a snapshot. It has no number of an author; its sequence here is its number."""
-        author = journal.Author(RECORD_SNAPSHOT, 0, self._write.actor, 0)
-        at = max((stamp.time for cell in written.values() for stamp in cell.values), default=state.at)
-        op = op or (RECORD_SNAPSHOT if state.covered else "moved")
-        contents = (body_text(record), state.cells, author)
-        self._write.add_entry(journal.PendingEntry(at, op, state.kind, state.record, state.about, *contents))
-
-    def finish(self) -> None:
-        """Recompute the touched title groups and remove every trace of purged text from indexes and caches."""
-        title_groups.regroup(self._write, self._touched_titles, self._left_titles)
-        if self._skills_changed:
-            skills.delete_unreferenced(self._write.session)
-        if self._purged:
-            llm_store.clear_answers(self._write.session)
-            self._write.session.purge_index()
-
-    def list_deleted_and_restored(self) -> tuple[list[str], list[str]]:
-        """Return the memories that were deleted (or arrived deleted), and those that live again."""
-        is_gone = self._is_deleted
-        if self.people.needs_erasure():  # it may have deleted more since
-            is_gone = {id: self._write.written_memories[id].state == "deleted" for id in self._was_deleted}
-        lost = [id for id, was in self._was_deleted.items() if is_gone[id] and not was]
-        return lost, [id for id, was in self._was_deleted.items() if was and not is_gone[id]]
-
-    def _load_record(self, kind: Kind[Any], id: str) -> LocalRecord | None:
-        row = self._write.get(kind, id)
-        if row is None:
-            return None
-        own = (
-            title_groups.get_own_record(self._write, id) if isinstance(row, Memory) and self._shares_title(row) else row
-        )
-        self._must_be_within(own)
-        return LocalRecord(row, own, self._write.get_field_versions(kind, row))
-
-    def _shares_title(self, memory: Memory) -> bool:
-        """Whether the columns of a memory may merge several; its group may have changed in this transaction."""
-        return title_groups.title_key(memory) in self._left_titles or bool(
-            self._write.session.row("title_group_of", id=memory.id)
-        )
-
-    def _add_record(self, kind: Kind[Any], change: Change, created: Any, written: dict[str, FieldState]) -> Outcome:
-        record = self._assign_owner(replace(created, version=1))
-        self._validate(record)
-        shows = field_versions.flatten(kind.merge_schema, record)
-        held = field_versions.minimize(field_versions.FieldVersions(change.stamp, written), shows)
-        self._put_record(kind, None, None, record, field_versions.pack(held, shows))
-        self._append_change(change, record, body_text(record))
-        return "new"
-
-    def _add_tombstone(self, kind: Kind[Any], change: Change, written: dict[str, FieldState]) -> Outcome:
-        """Store the tombstone of a record that was purged before it arrived; other records may point to it."""
-        try:
-            (remainder,) = written[field_versions.PURGED].values.values()
-            values = field_versions.visible_values(kind.merge_schema, {name: [cell] for name, cell in written.items()})
-            record = replace(
-                field_versions.rebuild_record(kind.merge_schema, msgspec.convert(remainder, kind.type), values),
-                version=1,
-            )
-        except DECODE_ERRORS as error:
-            raise Refusal("invalid", f"It cannot be read: {error}") from None
-        self._validate(record)
-        shows = field_versions.flatten(kind.merge_schema, record)
-        self._put_record(
-            kind, None, None, record, field_versions.pack(field_versions.FieldVersions(change.stamp, written), shows)
-        )
-        self._write.redact(kind, record.id, written[field_versions.PURGED].seen)
-        self._skills_changed |= isinstance(record, SkillVersion)
-        self._append_erased(kind, record, written[field_versions.PURGED])
-        self._append_change(change, record, body_text(record))
-        return "new"
-
-    def _assign_owner(self, record: Any) -> Any:
-        """Assign a new memory to the configured owner; its first author is kept in `extra`."""
-        if self._owner is None or not isinstance(record, Memory) or record.agent == self._owner:
-            return record
-        authors = (record.extra.get(IMPORTED_FROM), record.metadata.get(IMPORTED_FROM))
-        first = next((name for name in authors if name and isinstance(name, str)), record.agent)
-        return replace(record, agent=self._owner, extra={**record.extra, IMPORTED_FROM: first})
-
-    def _join_change(
-        self, kind: Kind[Any], change: Change, held: LocalRecord, written: dict[str, FieldState]
-    ) -> Outcome:
-        after, joined = _join_fields(kind, held, written, held.own)
-        if change.op == "purge" and joined.state == "deleted":
-            joined = tombstone_of(joined)
-        newest = max(held.own.updated_at, (change.at >> 16) * 1000)
-        record = replace(joined, version=held.own.version + 1, updated_at=newest)
-        _must_be_about(kind, change, record)
-        changed = self._update_record(kind, held, record, after, written.get(field_versions.PURGED))
-        if field_versions.PURGED in written:
-            self._append_erased(kind, record, written[field_versions.PURGED])
-        self._append_change(change, record, body_text(record))
-        return self._outcome(kind, held, record, after, changed=changed)
-
-    def _update_record(
-        self,
-        kind: Kind[Any],
-        held: LocalRecord,
-        record: Any,
-        after: field_versions.FieldVersions,
-        purge: FieldState | None,
-    ) -> bool:
-        """Update an existing record and redact what a purge covers. Return whether its values changed."""
-        self._validate(record)
-        shows = field_versions.flatten(kind.merge_schema, record)
-        self._put_record(
-            kind, held.row, held.own, record, field_versions.pack(field_versions.minimize(after, shows), shows)
-        )
-        if purge is not None:
-            self._write.redact(kind, record.id, purge.seen)
-            self._purged = True
-        return shows != field_versions.flatten(kind.merge_schema, held.own)
-
-    def _outcome(
-        self, kind: Kind[Any], held: LocalRecord, record: Any, after: field_versions.FieldVersions, *, changed: bool
-    ) -> Outcome:
-        if _has_conflict(held.cells, after) and merge_conflicts.put_record_conflicts(
-            self._write.session, self._write.now, kind, record, after
-        ):
-            return "conflict"
-        return "updated" if changed else "noop"
-
-    def _validate(self, record: Struct) -> None:
-        """Validate a record exactly as local writes are validated, then check its references and scope."""
-        require_storable(record)
-        try:
-            if isinstance(record, Memory):
-                validate.check_replicated(record)
-            elif isinstance(record, Interaction):
-                validate_interaction(record)
-        except HoldfastError as error:
-            raise Refusal("invalid", error.message) from None
-        if isinstance(record, ErasureOrder) and self._is_ahead(record):
-            raise Refusal("future", "Its clock is more than seven days ahead.")
-        for kind, end in list_required(record):
-            if self._write.get(kind, end) is None:
-                raise Refusal("waits", f"The {kind.name} {end} is missing here.")
-        self._must_be_within(record)
-        if isinstance(record, SkillVersion) and record.state == "live":
-            self._validate_files(record)
-
-    def _is_ahead(self, order: ErasureOrder) -> bool:
-        """Whether an erasure request, or an acknowledgement of it, has a timestamp from a wrong clock."""
-        moments = [order.ordered_at, *order.heard.values()]
-        return any(is_too_far_ahead(moment // 1000 << 16, self._write.now // 1000) for moment in moments)
-
-    def _must_be_within(self, record: Struct) -> None:
-        """Raise Refusal if the record is outside the peer's namespaces, or is governance from a non-admin peer."""
-        if isinstance(record, GOVERNANCE_RECORDS) and not self._scope.admin:
-            raise Refusal("governance", "It is a governance record, and the peer that sent it is not marked admin.")
-        if EVERYTHING in self._scope.take:
+    def _check_author(self, change: Change) -> None:
+        """Raise Refusal if a change was dropped here before, or its author did not sign it; snapshots have none."""
+        if self._dropped and change_digest(change) in self._dropped:
+            raise Refusal("dropped", "It was dropped from quarantine here.")
+        if change.origin == RECORD_SNAPSHOT:
             return
-        if not NamespaceFilter(self._write.session, self._scope.can_receive).contains(record):
-            raise Refusal("scope", "The peer that sent it may not write to its namespace.")
-
-    def _validate_files(self, version: SkillVersion) -> None:
-        """Verify the digest of a skill version and of each of its files."""
-        digest = compute_digest(version.namespace, version.frontmatter, version.files)
-        if (digest, version_id(digest)) != (version.digest, version.id):
-            raise Refusal("invalid", "Its content does not match its digest.")
-        contents = {}
-        for file in version.files:
-            if file.digest in self._files:
-                contents[file.digest] = _unpack_file(self._files[file.digest], file)
-            elif skills.read_stored(self._write.session, file.digest, file.size) is None:
-                raise Refusal("waits", f"The content of {file.path} is missing here.")
-        skills.store_contents(self._write.session, contents)
-
-    def _put_record(self, kind: Kind[Any], row: Any, own: Any, record: Any, packed: bytes) -> None:
-        self.people.add(kind, own, record, packed)
-        self._write.put_hidden(kind, row, record, packed)
-        self._skills_changed |= row is not None and isinstance(record, SkillVersion)
-        if isinstance(record, Link):
-            self.links.add(record.id)
-        if not isinstance(record, Memory):
-            return
-        self._was_deleted.setdefault(record.id, isinstance(own, Memory) and own.state == "deleted")
-        self._is_deleted[record.id] = record.state == "deleted"
-        if isinstance(own, Memory) and own.reflection_depth < record.reflection_depth:
-            self.raised_memories.add(record.id)
-        self._write.written_memories[record.id] = record
-        if isinstance(own, Memory):
-            self._left_titles.add(title_groups.title_key(own))
-            if (own.title, own.content) != (record.title, record.content) and record.state != "deleted":
-                self._write.local(ChangeSet).changed.add(record.id)
-        self._touched_titles.add(record.id)
-
-    def _append_change(self, change: Change, record: Any, body: str | None) -> None:
-        if change.op != "purge" and change.content:
-            self.people.note_returned(change.kind, change.record, change.origin, change.at)
-        author = journal.Author(change.origin, change.n, change.actor, change.group)
-        self._write.add_entry(
-            journal.PendingEntry(
-                change.at, change.op, change.kind, change.record, change.about, body, change.delta, author
+        if change.origin == self._write.origin:
+            raise Refusal(
+                "forked", "This change uses our replica id but was not made here: the database file was copied."
             )
-        )
-        exact_body = change.body if change.body != body else None
-        self._write.session.do(
-            "remote_change_add",
-            origin=change.origin,
-            n=change.n,
-            signature=change.signature,
-            digest=change.erased or digest(change.body, change.delta),
-            exact_body=exact_body,
+        require_signature(change, self._keys)
+        self._verified_origins.add(change.origin)
+
+    def _displaces_better(self, change: Change, why: Refusal) -> bool:
+        """Whether quarantine holds a better change under this name: validly signed, or with its text."""
+        row = self.session.row("quarantine_get", origin=change.origin, n=change.n)
+        if row is None or row[2] not in AUTHENTIC:
+            return False
+        quarantined = msgspec.json.decode(row[4], type=Change)
+        return quarantined != change and (
+            why.reason not in AUTHENTIC or (change.erased is not None and quarantined.erased is None)
         )
 
+    def _record_authors(self) -> None:
+        """Store the public key of each origin with a verified signature; the first key is kept."""
+        own = {origin for origin, *_ in self.session.rows("signer_list")}
+        for origin in sorted(self._verified_origins - own):
+            about = {"public_key": self._keys[origin], "node": node_of(origin), "now": self._write.now}
+            self.session.do("replica_add", origin=origin, **about)
+        self._write.local(SeenOrigins).origins -= {self._write.origin, RECORD_SNAPSHOT}
 
-def _unpack_file(packed: bytes, file: File) -> bytes:
+    def _record_baselines(self, baselines: Mapping[str, VectorEntry]) -> None:
+        """Record the baselines of a sender without namespace limits.
+
+        Baselines of other origins are accepted from admin peers only: a false one would hide their changes.
+        """
+        if not baselines or EVERYTHING not in self._scope.take:
+            return
+        known = read_numbers(self.session)
+        for origin, reached in baselines.items():
+            is_trusted = self._scope.admin or node_of(origin) == self._sender.node
+            if is_trusted and origin != self._write.origin and reached.n > known.get(origin, 0):
+                self._write.local(SeenOrigins).baselines[origin] = reached
+
+
+def _list_conflict_ids(session: Session) -> set[str]:
+    return {row[0] for row in session.rows("conflict_ids")}
+
+
+def _has_name(change: Change) -> bool:
+    """Whether a change has a storable origin, number and record id."""
     try:
-        content = skills.decompress(packed, file.size)
-    except HoldfastError as error:
-        raise Refusal("invalid", error.message) from None
-    if sha256(content).hexdigest() != file.digest:
-        raise Refusal("forged", f"The content of {file.path} does not match its digest.")
-    return content
+        check_change_id(change)
+    except Invalid:
+        return False
+    return bool(change.record)
 
 
-def _must_be_about(kind: Kind[Any], change: Change, record: Any) -> None:
-    """Raise Refusal if a change claims a different memory than its record belongs to: that decides its visibility."""
-    about = kind.about(record)
-    differs = (change.about is None) != (about is None) if kind is STANDARD else change.about != about
-    if differs:
-        raise Refusal("invalid", WRONG_RECORD)
+def apply_quarantined(
+    write: Transaction,
+    quarantined: Sequence[QuarantinedChange],
+    result: SyncResult,
+    *,
+    owner: str | None,
+    scope: PeerScope,
+    files: Mapping[str, bytes],
+) -> None:
+    """Verify and merge quarantined changes of one sender with the keys known now, as if they had just arrived."""
+    sender = Handshake(node=quarantined[0].peer, origin="", seq=0, now=write.now, vector={}, authors={})
+    applier = ChangeApplier(write, sender, result, owner=owner, scope=scope, files=files)
+    snapshots = [one.change for one in quarantined if one.change.origin == RECORD_SNAPSHOT]
+    changes = applier.list_well_formed([one.change for one in quarantined if one.change.origin != RECORD_SNAPSHOT])
+    unknown = _list_unknown(write.session, changes)
+    for origin, n in {ChangeId(one.origin, one.n) for one in changes} - {
+        ChangeId(one.origin, one.n) for one in unknown
+    }:
+        write.session.do("quarantine_drop", origin=origin, n=n)
+    applier.merge(applier.list_authentic([*snapshots, *unknown]))
+    applier.finish()
 
 
-def _has_seen(purge: FieldState, change: Change) -> bool:
-    """Whether a purge covers a change. Compares nodes: a repaired store has a new replica id."""
-    node = node_of(change.origin)
-    return any(change.at <= time for origin, time in purge.seen.items() if node_of(origin) == node)
+def _list_unknown(session: Session, changes: Sequence[Change]) -> list[Change]:
+    """Return the changes that are not here yet, without duplicates."""
+    numbers_by_origin: dict[str, set[int]] = {}
+    for change in changes:
+        numbers_by_origin.setdefault(change.origin, set()).add(change.n)
+    complete_up_to = read_numbers(session)
+    known = {
+        ChangeId(origin, row[0])
+        for origin, many in numbers_by_origin.items()
+        for row in session.rows("change_known", origin=origin, numbers=sorted(many))
+    }
+    fresh: dict[ChangeId, Change] = {}
+    for change in changes:
+        name = ChangeId(change.origin, change.n)
+        if name not in known and change.n > complete_up_to.get(change.origin, 0):
+            fresh.setdefault(name, change)
+    return list(fresh.values())
 
 
-def _join_fields(
-    kind: Kind[Any], held: LocalRecord, written: Mapping[str, FieldState], upon: Any
-) -> tuple[field_versions.FieldVersions, Any]:
-    """Merge written fields into a record; return its new field versions and the resulting record."""
-    shows = field_versions.flatten(kind.merge_schema, held.own)
+def _load_keys(session: Session, sender: Handshake) -> dict[str, bytes]:
+    """Return the public key per origin: the first one received; for an enrolled peer, the enrolled key only."""
+    keys = {origin: key for statement in ("replica_list", "signer_list") for origin, key, _ in session.rows(statement)}
+    received = {origin: key for origin, key in sender.authors.items() if origin not in keys}
+    peers = {peer.node: peer.public_key for peer in list_peers(session)} if received else {}
+    for origin, text in received.items():
+        if key := peers.get(node_of(origin)) or _parse_key(text):
+            keys[origin] = key
+    return keys
+
+
+def _parse_key(text: str) -> bytes | None:
     try:
-        joined = {name: join(held.cells.state_of(name, shows.get(name)), cell) for name, cell in written.items()}
-        after = field_versions.FieldVersions(
-            held.cells.base, field_versions.drop_purged(kind.merge_schema, {**held.cells.all_states(shows), **joined})
-        )
-        values = field_versions.visible_values(kind.merge_schema, {name: [cell] for name, cell in after.own.items()})
-        return after, field_versions.rebuild_record(kind.merge_schema, upon, values)
-    except DECODE_ERRORS as error:
-        raise Refusal("invalid", f"It cannot be merged: {error}") from None
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
 
 
-def _has_conflict(before: field_versions.FieldVersions, after: field_versions.FieldVersions) -> bool:
-    return any(len(cell.values) > 1 for held in (before, after) for cell in held.own.values())
+def find_forked_origins(session: Session, sender: Handshake) -> frozenset[str]:
+    """Find the origins whose changes differ between a sender and this store, except the current own one."""
+    current = journal.get_head(session).origin
+    others = {origin: entry for origin, entry in sender.vector.items() if origin != current}
+    return frozenset(origin for origin, entry in others.items() if is_different(session, origin, entry))
+
+
+def is_different(session: Session, origin: str, entry: VectorEntry) -> bool:
+    """Whether the last change of an origin differs in another store's version vector.
+
+    A compacted change cannot be compared and counts as equal.
+    """
+    mark = find_mark(session, origin, entry.n)
+    return mark is not None and entry.mark not in ("", mark)
+
+
+def put_in_quarantine(write: Transaction, change: Change, why: Refusal, node: str) -> None:
+    """Quarantine a change with its reason and sender."""
+    write.session.do(
+        "quarantine_put",
+        origin=change.origin,
+        n=change.n,
+        reason=why.reason,
+        detail=why.detail,
+        change=msgspec.json.encode(change).decode(),
+        peer=node,
+        now=write.now,
+    )
+
+
+def require_different_stores(here: Handshake, there: Handshake) -> None:
+    """Raise Conflict if both are the same store."""
+    if here.origin == there.origin:
+        raise Conflict("Both are the same store: nothing to sync.")

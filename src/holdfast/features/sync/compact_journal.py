@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes, record_snapshots, status_store
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks import store as webhook_store
@@ -142,10 +141,10 @@ class _WindowCompactor:
     def _find_mark(self, origin: str, n: int) -> str:
         return read_changes.find_mark(self._session, origin, n) or ""
 
-    def _compact_record(self, kind: str, record: str, reached: dict[str, int]) -> None:
+    def _compact_record(self, kind: str, record: str, numbers: dict[str, int]) -> None:
         """Compact one record if all its changes are here and none is above a gap."""
         below = [change for change in list_changes(self._session, kind, record) if change.entry.seq <= self._upto]
-        if len(below) < 2 or kind not in KINDS or not all(_is_contiguous(change.entry, reached) for change in below):
+        if len(below) < 2 or kind not in KINDS or not all(_is_contiguous(change.entry, numbers) for change in below):
             return
         states = self._replay_fields(kind, record, below)
         if states is None or below[-1].entry.body is None:
@@ -167,11 +166,11 @@ class _WindowCompactor:
         now = record_snapshots.read_fields(self._session, kind, record)
         return now if last is not None and last[0] == newest else None
 
-    def _put_final_state(self, kind: Kind[Any], stays: Entry, made: dict[str, FieldState]) -> None:
-        if before := get_compacted_record(self._session, kind.name, stays.record):
+    def _put_final_state(self, kind: Kind[Any], last_entry: Entry, states: dict[str, FieldState]) -> None:
+        if before := get_compacted_record(self._session, kind.name, last_entry.record):
             self._less.append(encode_compacted_record(before))
-        packed = pack_compacted(kind, stays, made)
-        after = CompactedRecord(stays.record, kind.name, stays.seq, packed, digest_field_versions(packed))
+        packed = pack_compacted(kind, last_entry, states)
+        after = CompactedRecord(last_entry.record, kind.name, last_entry.seq, packed, digest_field_versions(packed))
         self._session.do("compacted_record_put", **after._asdict())
         self._more.append(encode_compacted_record(after))
 
@@ -193,8 +192,8 @@ def _entry_item(entry: Entry) -> bytes:
     return encode_entry(entry[:BODY_INDEX], entry.digest, entry.hash)
 
 
-def _is_contiguous(entry: Entry, reached: dict[str, int]) -> bool:
-    return entry.origin == RECORD_SNAPSHOT or entry.n <= reached.get(entry.origin, 0)
+def _is_contiguous(entry: Entry, numbers: dict[str, int]) -> bool:
+    return entry.origin == RECORD_SNAPSHOT or entry.n <= numbers.get(entry.origin, 0)
 
 
 class JournalSize(NamedTuple):
@@ -232,7 +231,7 @@ class Compaction(NamedTuple):
 
 def compact(ctx: Context, older_than_days: int, *, dry_run: bool = False) -> Compaction:
     """Compact entries older than `older_than_days` that every enrolled peer has, in bounded transactions."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with open_dry_run(ctx) if dry_run else nullcontext(ctx) as there:
         return _compact_steps(there, ctx.now() - older_than_days * DAY)
 

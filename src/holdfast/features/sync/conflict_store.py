@@ -180,25 +180,25 @@ def _overwrite_field(
     kind: Kind[Any],
     row: Any,
     own: Any,
-    held: field_versions.FieldVersions,
+    versions: field_versions.FieldVersions,
     name: str,
     value: Any,
     replaces: Sequence[Any] | None = None,
 ) -> None:
-    shows = field_versions.flatten(kind.merge_schema, own)
-    all_cells = held.all_states(shows)
+    values = field_versions.flatten(kind.merge_schema, own)
+    all_cells = versions.all_states(values)
     names = [name] if name not in kind.merge_schema.reviving_fields or name == "state" else [name, "state"]
     stamp = write.stamp([time for one in names for time in all_cells.get(one, EMPTY_STATE).seen.values()])
     written = {name: merge.write_value(all_cells.get(name, EMPTY_STATE), stamp, value, replaces)}
     if "state" in names[1:]:
         written["state"] = merge.write_value(
-            all_cells.get("state", EMPTY_STATE), stamp, shows["state"], [shows["state"]]
+            all_cells.get("state", EMPTY_STATE), stamp, values["state"], [values["state"]]
         )
-    new = field_versions.FieldVersions(held.base, {**all_cells, **written})
+    new = field_versions.FieldVersions(versions.base, {**all_cells, **written})
     visible = field_versions.visible_values(kind.merge_schema, {cell: [one] for cell, one in new.own.items()})
     after = replace(field_versions.rebuild_record(kind.merge_schema, own, visible), **write.next_version(own))
-    now_shows = field_versions.flatten(kind.merge_schema, after)
-    write.put_hidden(kind, row, after, field_versions.pack(field_versions.minimize(new, now_shows), now_shows))
+    new_values = field_versions.flatten(kind.merge_schema, after)
+    write.put_hidden(kind, row, after, field_versions.pack(field_versions.minimize(new, new_values), new_values))
     delta = field_versions.encode_states({cell: merge.to_delta(one, stamp) for cell, one in written.items()})
     write.journal_change(kind, after, "resolve", stamp, delta.decode())
     put_record_conflicts(write.session, write.now, kind, after, new)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from random import random
 from time import monotonic
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync.exchange import sync_with_server
 from holdfast.features.sync.peers.client import PeerClient, parse_address
 from holdfast.features.sync.remote_endpoint import get_access
@@ -58,7 +57,7 @@ class SyncDaemon:
     """Exchange with every peer until stopped. Every failure is logged and retried with backoff."""
 
     def __init__(self, ctx: Context, peers: Sequence[str], *, interval: float, batch: int) -> None:
-        must_reach_all_namespaces(ctx)
+        ctx.caller.require_all_namespaces()
         validate_settings(peers, ctx.peer_credentials)
         self._stopping = threading.Event()
         self._ctx = ctx.for_caller(ctx.caller, Progress(stop=self._stopping))

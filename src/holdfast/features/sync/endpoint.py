@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.read_changes import Handshake, Page
-from holdfast.features.sync.receive_changes import SyncResult
 
 
 class Endpoint(Protocol):

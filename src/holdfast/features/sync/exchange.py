@@ -8,26 +8,23 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes, restore_fork
-from holdfast.features.sync.endpoint import Endpoint
-from holdfast.features.sync.quarantine import store as quarantine
-from holdfast.features.sync.quarantine.retry import QuarantineRetry
-from holdfast.features.sync.read_changes import Handshake, Page
-from holdfast.features.sync.receive_changes import (
-    ChangeReceiver,
+from holdfast.features.sync.apply_changes import (
+    ChangeApplier,
     SyncResult,
     find_forked_origins,
     is_different,
-    must_be_different_stores,
+    require_different_stores,
 )
+from holdfast.features.sync.endpoint import Endpoint
+from holdfast.features.sync.quarantine.retry import QuarantineRetry
+from holdfast.features.sync.read_changes import Handshake, Page
 from holdfast.features.sync.restore_fork import RepairResult
 from holdfast.kernel.context import SILENT, Context, Progress
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
 from holdfast.kernel.journal.transaction import TypedLocals
-from holdfast.kernel.local_files import must_be_local
 from holdfast.kernel.records.change import ChangeId, node_of
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.open_by_address import open_existing
@@ -63,8 +60,8 @@ def sync_with(
     here: Context, address: str, direction: Direction, *, dry_run: bool = False, trust_source: bool = False
 ) -> ExchangeResult:
     """Sync this store with a server or another store; never creates a store."""
-    must_reach_all_namespaces(here)
-    must_be_local(here, "remote")
+    here.caller.require_all_namespaces()
+    here.caller.require_local("remote")
     if _URL.match(address):
         from holdfast.features.sync.peers.client import PeerClient  # an HTTP client is slow to import
         from holdfast.features.sync.remote_endpoint import get_access  # an HTTP client is slow to import
@@ -129,49 +126,34 @@ def sync_endpoints(
     limit: int = 0,
     progress: Progress = SILENT,
 ) -> ExchangeResult:
-    """Sync two endpoints: handshake, repair forks, then pull, then push; report both results.
+    """Sync two endpoints: handshake, repair forks, then per direction read the missing changes and apply them.
 
-    Each page is read by its source, and validated, applied and followed by the cursor in one transaction of its target.
+    The source of a page reads it. Its target runs the other stages, in one transaction: verify, merge, commit
+    listeners, advance the cursor (`LocalEndpoint.apply_changes`; a server does the same with each page it receives).
     """
-    must_be_different_stores(here.read_handshake(), there.read_handshake())
+    require_different_stores(here.read_handshake(), there.read_handshake())
     repairs = () if dry_run else tuple(repair_forks(here, there, only_here=direction == "pull"))
-    done = ExchangeResult(SyncResult(), SyncResult(), repairs=repairs, forked_origins=find_forks(here, there))
-    ways = {"pull": (there, here, done.pulled), "push": (here, there, done.pushed)}
-    moved = [
-        transfer_changes(source, target, result, limit or PAGE, progress, dry_run=dry_run)
-        for name, (source, target, result) in ways.items()
-        if direction in ("merge", name)
-    ]
-    return done._replace(moved=any(moved))
+    result = ExchangeResult(SyncResult(), SyncResult(), repairs=repairs, forked_origins=find_forks(here, there))
+    for name, source, target, outcomes in (("pull", there, here, result.pulled), ("push", here, there, result.pushed)):
+        if direction in ("merge", name):
+            pages = read_missing_pages(source, target, limit or PAGE, progress)
+            moved = apply_pages(target, pages, outcomes, dry_run=dry_run)
+            result = result._replace(moved=result.moved or moved)
+    return result
 
 
-def transfer_changes(
-    source: Endpoint,
-    target: Endpoint,
-    result: SyncResult,
-    limit: int,
-    progress: Progress = SILENT,
-    *,
-    dry_run: bool = False,
-) -> bool:
-    """Transfer all changes the target is missing; each page is durable before the next. Return whether any moved.
-
-    A dry run reads all pages first, so no transaction waits for the source, and is rolled back.
-    """
-    pages: Iterable[tuple[Page, Handshake]] = _read_pages(source, target, limit, progress)
-    pages = list(pages) if dry_run else pages
-    moved = False
-    with target.open_dry_run() if dry_run else nullcontext(target) as receiver:
-        for page, sender in pages:
-            receiver.apply_changes(page, sender, result)
-            moved = True
-    return moved
+def read_missing_pages(
+    source: Endpoint, target: Endpoint, limit: int, progress: Progress = SILENT
+) -> Iterator[tuple[Page, Handshake]]:
+    """Read the changes that the target is missing, in pages."""
+    known = {origin: entry.n for origin, entry in target.read_handshake().vector.items()}
+    return read_pages(source, find_cursor(source, target), known, limit, progress)
 
 
-def _read_pages(source: Endpoint, target: Endpoint, limit: int, progress: Progress) -> Iterator[tuple[Page, Handshake]]:
-    """Yield the pages that the target is missing, each with the current handshake of the source."""
-    known = {origin: reached.n for origin, reached in target.read_handshake().vector.items()}
-    after = _find_cursor(source, target)
+def read_pages(
+    source: Endpoint, after: int, known: Mapping[str, int], limit: int, progress: Progress = SILENT
+) -> Iterator[tuple[Page, Handshake]]:
+    """Yield pages of changes after a sequence number, without known ones, each with the source's current handshake."""
     more = after < source.read_handshake().seq
     while more:
         page, sender = source.read_changes(after, known, limit), source.read_handshake()
@@ -181,7 +163,23 @@ def _read_pages(source: Endpoint, target: Endpoint, limit: int, progress: Progre
         after, more = page.upto, page.more
 
 
-def _find_cursor(source: Endpoint, target: Endpoint) -> int:
+def apply_pages(
+    target: Endpoint, pages: Iterable[tuple[Page, Handshake]], result: SyncResult, *, dry_run: bool = False
+) -> bool:
+    """Apply pages to the target; each is durable before the next is read. Return whether there were any.
+
+    A dry run reads all pages first, so no transaction waits for the source, and is rolled back.
+    """
+    pages = list(pages) if dry_run else pages
+    moved = False
+    with target.open_dry_run() if dry_run else nullcontext(target) as endpoint:
+        for page, sender in pages:
+            endpoint.apply_changes(page, sender, result)
+            moved = True
+    return moved
+
+
+def find_cursor(source: Endpoint, target: Endpoint) -> int:
     """Return the cursor of the target; 0 if it is beyond the end of the source's journal."""
     sender = source.read_handshake()
     cursor = target.get_cursor(sender)
@@ -222,17 +220,18 @@ class LocalEndpoint:
             return read_changes.read_page(session, self.ctx.store.signing_key(session), after, known, limit, self.scope)
 
     def apply_changes(self, page: Page, sender: Handshake, result: SyncResult) -> None:
-        """Validate a page, apply it and move the cursor in one transaction; then retry quarantined changes."""
+        """Verify a page, merge it and advance the cursor in one transaction; then retry quarantined changes.
+
+        Before the transaction commits, its listeners write notices and advance the version vector.
+        """
         before = len(result.applied)
         with self.ctx.transaction() as write:
-            receiver = ChangeReceiver(write, sender, result, owner=self._owner, scope=self.scope, files=page.files)
-            receiver.apply(receiver.validate(page))
-            receiver.finish(page.bases)
-            place = {"origin": sender.origin, "seq": page.upto, "scope": sender.scope}
-            write.session.do("sync_cursor_put", **place, now=write.now)
-            has_quarantined = quarantine.has_any(write.session)
+            applier = ChangeApplier(write, sender, result, owner=self._owner, scope=self.scope, files=page.files)
+            applier.merge(applier.verify(page))
+            applier.finish(page.bases)
+            read_changes.advance_cursor(write.session, sender, page.upto, write.now)
         self.last_positions = write.positions
-        if has_quarantined:
+        if applier.has_quarantined:
             self._retry_quarantined(page, result, applied=len(result.applied) > before)
 
     def _retry_quarantined(self, page: Page, result: SyncResult, *, applied: bool) -> None:

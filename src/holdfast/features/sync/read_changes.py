@@ -126,6 +126,11 @@ def get_cursor(session: Session, sender: Handshake) -> int:
     return row[0] if row and row[1] == sender.scope else 0
 
 
+def advance_cursor(session: Session, sender: Handshake, seq: int, now: int) -> None:
+    """Store that everything in the journal of another store up to `seq` was applied."""
+    session.do("sync_cursor_put", origin=sender.origin, seq=seq, scope=sender.scope, now=now)
+
+
 def read_numbers_at(session: Session, place: int) -> dict[str, int]:
     """Return per origin the number up to which all changes were here at a journal position, or the compaction point."""
     floor = get_compaction_point(session)
@@ -228,7 +233,7 @@ def read_page(
     for row, is_visible in reading.scan_entries(after):
         if reading.is_over() or (reading.is_full(limit) and row[1] != reading.batch):
             return reading.build_page(after, more=True)
-        reading.add_entry(row, told=is_visible)
+        reading.add_entry(row, is_visible=is_visible)
     return reading.build_page(after, more=False)
 
 
@@ -262,10 +267,10 @@ class _PageReader:
             yield from self._filter.mark_visible(rows)
             after = rows[-1][0]
 
-    def add_entry(self, row: Row, *, told: bool) -> None:
+    def add_entry(self, row: Row, *, is_visible: bool) -> None:
         """Add one entry: as a change, or as a snapshot of its record if the change cannot be sent any more."""
         self._read_upto, self.batch, self._read_count = row[0], row[1], self._read_count + 1
-        if not told:
+        if not is_visible:
             return
         for state in self._filter.list_entering(row):
             self._add_snapshot(state)
@@ -297,9 +302,11 @@ class _PageReader:
                 self._add_snapshot(replace(state, covered=covered and self._scope.sends_everything))
 
     def build_page(self, after: int, *, more: bool) -> Page:
-        whole = list(self._states.values())
-        files = _collect_files(self._session, self._changes, whole)
-        return Page(self._changes, self._read_upto, more, files=files, states=whole, bases=self._list_baselines(after))
+        snapshots = list(self._states.values())
+        files = _collect_files(self._session, self._changes, snapshots)
+        return Page(
+            self._changes, self._read_upto, more, files=files, states=snapshots, bases=self._list_baselines(after)
+        )
 
     def _list_baselines(self, after: int) -> dict[str, VectorEntry]:
         """Return the baselines reached by the end of this page; none for a peer that may read only a part."""
@@ -343,24 +350,26 @@ def _list_unsigned_baselines(session: Session, origins: Collection[str]) -> list
     ]
 
 
-def _collect_files(session: Session, changes: Sequence[Change], whole: Sequence[RecordSnapshot]) -> dict[str, bytes]:
-    items: list[Change | RecordSnapshot] = [*changes, *whole]
+def _collect_files(
+    session: Session, changes: Sequence[Change], snapshots: Sequence[RecordSnapshot]
+) -> dict[str, bytes]:
+    items: list[Change | RecordSnapshot] = [*changes, *snapshots]
     digests = {file.digest for one in items for file in _list_files_of(one)}
     return {digest: skills.read_compressed(session, digest) for digest in sorted(digests)}
 
 
-def _list_files_of(told: Change | RecordSnapshot) -> Sequence[File]:
-    if told.kind != "skill_version" or told.body is None:
+def _list_files_of(item: Change | RecordSnapshot) -> Sequence[File]:
+    if item.kind != "skill_version" or item.body is None:
         return ()
-    return msgspec.json.decode(told.body, type=SkillVersion).files
+    return msgspec.json.decode(item.body, type=SkillVersion).files
 
 
-def _count_file_bytes(told: Change | RecordSnapshot) -> int:
-    return sum(file.size for file in _list_files_of(told))
+def _count_file_bytes(item: Change | RecordSnapshot) -> int:
+    return sum(file.size for file in _list_files_of(item))
 
 
 def _build_change(row: Row, own: set[str], key: bytes | None) -> Change:
-    _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, said, _ = row
+    _, batch, origin, n, at, actor, op, kind, record, about, body, delta, signature, digest, exact_body, _ = row
     erased = (digest or "purged") if body is None and delta is None else None
     change = Change(
         origin=origin,
@@ -371,7 +380,7 @@ def _build_change(row: Row, own: set[str], key: bytes | None) -> Change:
         kind=kind,
         record=record,
         about=about,
-        body=None if delta is not None or erased else said or body,
+        body=None if delta is not None or erased else exact_body or body,
         delta=delta,
         erased=erased,
         signature=signature or "",

@@ -64,9 +64,9 @@ def decode_fields(state: RecordSnapshot) -> dict[str, FieldState]:
     return states
 
 
-def is_ahead(state: RecordSnapshot, held: dict[str, FieldState], now_ms: int) -> bool:
+def is_ahead(state: RecordSnapshot, states: dict[str, FieldState], now_ms: int) -> bool:
     """Whether a snapshot has timestamps so far in the future that a clock must be wrong."""
-    times = [state.at, *(time for cell in held.values() for time in cell.seen.values())]
+    times = [state.at, *(time for cell in states.values() for time in cell.seen.values())]
     return any(is_too_far_ahead(time, now_ms) for time in times)
 
 
@@ -96,19 +96,19 @@ def read_fields(session: Session, kind: str, id: str) -> dict[str, FieldState] |
     return _all_fields(KINDS[kind], *loaded) if loaded else None
 
 
-def _all_fields(kind: Kind[Any], own: Any, held: field_versions.FieldVersions) -> dict[str, FieldState]:
-    return drop_empty(held.all_states(field_versions.flatten(kind.merge_schema, own)))
+def _all_fields(kind: Kind[Any], own: Any, versions: field_versions.FieldVersions) -> dict[str, FieldState]:
+    return drop_empty(versions.all_states(field_versions.flatten(kind.merge_schema, own)))
 
 
-def build_snapshot(kind: Kind[Any], own: Any, held: field_versions.FieldVersions) -> RecordSnapshot:
+def build_snapshot(kind: Kind[Any], own: Any, versions: field_versions.FieldVersions) -> RecordSnapshot:
     return RecordSnapshot(
         kind=kind.name,
         record=own.id,
         about=kind.about(own),
-        at=held.base.time,
-        origin=held.base.origin,
+        at=versions.base.time,
+        origin=versions.base.origin,
         body=body_text(_restore_author(own)),
-        cells=field_versions.encode_states(_all_fields(kind, own, held)).decode(),
+        cells=field_versions.encode_states(_all_fields(kind, own, versions)).decode(),
     )
 
 

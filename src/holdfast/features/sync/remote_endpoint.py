@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.sync import read_changes, status, wire
+from holdfast.features.sync.apply_changes import RejectedChange, SyncResult
 from holdfast.features.sync.endpoint import Endpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
@@ -24,7 +25,6 @@ from holdfast.features.sync.peers.request_signature import (
 )
 from holdfast.features.sync.peers.request_signature import answer_message as answer_of
 from holdfast.features.sync.read_changes import Handshake, Page
-from holdfast.features.sync.receive_changes import RejectedChange, SyncResult
 from holdfast.features.sync.status_store import list_cursors
 from holdfast.features.sync.wire import (
     FEED,
@@ -252,11 +252,11 @@ class _DryRunEndpoint(RemoteEndpoint):
         self._send()
 
 
-def _record_outcomes(answer: TakeAnswer, told: list[Change], result: SyncResult) -> None:
+def _record_outcomes(answer: TakeAnswer, sent: list[Change], result: SyncResult) -> None:
     """Record the server's outcome of each change. An unknown outcome of a newer release counts as an update."""
-    by_name = {ChangeId(change.origin, change.n): change for change in told}
-    _record_net_changes(answer, told, result)
-    for change, outcome in zip(told, answer.outcomes, strict=True):
+    by_name = {ChangeId(change.origin, change.n): change for change in sent}
+    _record_net_changes(answer, sent, result)
+    for change, outcome in zip(sent, answer.outcomes, strict=True):
         if outcome == "rejected":
             result.rejected_by_name[ChangeId(change.origin, change.n)] = RejectedChange(
                 change, "invalid", "It was rejected."
@@ -274,12 +274,12 @@ def _record_outcomes(answer: TakeAnswer, told: list[Change], result: SyncResult)
             result.note(change, other.outcome if other.outcome in OUTCOMES else "updated")  # type: ignore[arg-type]
 
 
-def _record_net_changes(answer: TakeAnswer, told: list[Change], result: SyncResult) -> None:
+def _record_net_changes(answer: TakeAnswer, sent: list[Change], result: SyncResult) -> None:
     """Record conflicts and deletions on the server; for an older release, derive them from the outcomes."""
     if answer.conflicts is None:
         result.unnamed_conflicts += answer.outcomes.count("conflict")
     if answer.deleted is None:
-        changed = [change for change, outcome in zip(told, answer.outcomes, strict=True) if outcome in CHANGED_OUTCOMES]
+        changed = [change for change, outcome in zip(sent, answer.outcomes, strict=True) if outcome in CHANGED_OUTCOMES]
         deleted = [one.record for one in changed if one.kind == "memory" and one.op in ("delete", "purge")]
     else:
         deleted = answer.deleted

@@ -78,20 +78,20 @@ def follow_repair(ctx: Context, other: Endpoint, origin: str) -> RepairResult:
         return unnumber_changes(write, ctx.store, origin, theirs.origin, common)
 
 
-def _is_proven(ctx: Context, mine: Handshake, told: Sequence[RemoteChange]) -> bool:
+def _is_proven(ctx: Context, mine: Handshake, changes: Sequence[RemoteChange]) -> bool:
     """Whether one of the changes signed by this store is unknown here."""
     with ctx.reading() as session:
-        return any(read_changes.find_mark(session, mine.origin, one.n) != one.mark for one in told)
+        return any(read_changes.find_mark(session, mine.origin, one.n) != one.mark for one in changes)
 
 
 def _find_common_number(
-    ctx: Context, name: str, mine: Handshake, theirs: Handshake, told: Sequence[RemoteChange]
+    ctx: Context, name: str, mine: Handshake, theirs: Handshake, changes: Sequence[RemoteChange]
 ) -> int:
     """Find the last number with the same change on both sides, and so the same changes before it.
 
     Compacted changes cannot be compared, so the result may be too low: then some changes are reissued twice.
     """
-    marks = {one.n: one.mark for one in told}
+    marks = {one.n: one.mark for one in changes}
     last = min(mine.vector.get(name, VectorEntry(0, "")).n, theirs.vector[name].n)
     with ctx.reading() as session:
         both = (n for n in range(last, 0, -1) if n in marks and marks[n] == read_changes.find_mark(session, name, n))

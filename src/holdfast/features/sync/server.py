@@ -7,10 +7,10 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.sync import status, wire
+from holdfast.features.sync.apply_changes import require_different_stores
 from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.read_changes import Handshake
-from holdfast.features.sync.receive_changes import must_be_different_stores
 from holdfast.features.sync.wire import (
     FeedAnswer,
     FeedRequest,
@@ -75,7 +75,7 @@ def answer_take(ctx: Context, message: dict[str, Any]) -> TakeAnswer:
     request = _decode_message(message, TakeRequest)
     protocol = wire.agree_on_protocol(request.protocol, "The requesting store")
     own, noted, page = _open_endpoint(ctx, request.sender), NamedSyncResult(), request.page()
-    must_be_different_stores(own.read_handshake(), request.sender)
+    require_different_stores(own.read_handshake(), request.sender)
     if not 0 <= request.upto <= request.sender.seq:
         raise Invalid("upto: must be within the sender's journal", fields=["upto"])
     with own.open_dry_run() if request.dry_run else nullcontext(own) as end:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quorum import store as ack_store
-from holdfast.features.sync.read_changes import Handshake
+from holdfast.features.sync.read_changes import Handshake, advance_cursor
 from holdfast.features.sync.status_store import PeerAttempts, PeerInfo
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
@@ -68,11 +68,11 @@ def record_peer(
         with ctx.store.transaction() as session:
             status_store.put_peer_info(session, info)
             if reached > place:
-                session.do("sync_cursor_put", origin=greeting.origin, seq=reached, scope=greeting.scope, now=now)
+                advance_cursor(session, greeting, reached, now)
 
 
-def _is_different(before: PeerInfo, told: PeerInfo) -> bool:
-    return replace(before, at=0, ahead=0) != replace(told, at=0, ahead=0)
+def _is_different(before: PeerInfo, after: PeerInfo) -> bool:
+    return replace(before, at=0, ahead=0) != replace(after, at=0, ahead=0)
 
 
 def record_success(ctx: Context, address: str, node: str, *, pulled: int, pushed: int, conflicts: int) -> None:

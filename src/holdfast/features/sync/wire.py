@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.sync.apply_changes import Outcome
+from holdfast.features.sync.apply_changes import RejectedChange, SyncResult
+from holdfast.features.sync.merge_changes import Outcome
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
-from holdfast.features.sync.receive_changes import RejectedChange, SyncResult
 from holdfast.features.sync.record_snapshots import RecordSnapshot, as_change
 from holdfast.kernel.errors import Conflict, Invalid
 from holdfast.kernel.journal.journal import Position
@@ -140,29 +140,29 @@ class NamedSyncResult(SyncResult):
             self.outcomes |= later.outcomes
 
 
-def decode_message(said: Any, form: type[M]) -> M:
+def decode_message(message: Any, form: type[M]) -> M:
     """Decode a message. A malformed change is rejected on its own, not the whole message.
 
     Unknown fields come from another release and are ignored.
     """
     register_type(form)
     try:
-        message = msgspec.convert(said, form)
-        must_fit(message)
+        decoded = msgspec.convert(message, form)
+        must_fit(decoded)
     except (msgspec.ValidationError, Invalid):
-        message = msgspec.convert(_replace_unreadable(said), form)
-        must_fit(message)
-    return message
+        decoded = msgspec.convert(_replace_unreadable(message), form)
+        must_fit(decoded)
+    return decoded
 
 
-def _replace_unreadable(said: Any) -> Any:
+def _replace_unreadable(message: Any) -> Any:
     """Replace each unreadable change or state by an empty one, which is always rejected."""
-    if not isinstance(said, dict):
-        return said
+    if not isinstance(message, dict):
+        return message
     for name, empty in (("changes", _NO_CHANGE), ("states", _NO_STATE)):
-        if isinstance(items := said.get(name), list):
-            said = {**said, name: [item if _can_be_read(item, type(empty)) else empty for item in items]}
-    return said
+        if isinstance(items := message.get(name), list):
+            message = {**message, name: [item if _can_be_read(item, type(empty)) else empty for item in items]}
+    return message
 
 
 def _can_be_read(item: Any, form: type[Change] | type[RecordSnapshot]) -> bool:
@@ -174,28 +174,28 @@ def _can_be_read(item: Any, form: type[Change] | type[RecordSnapshot]) -> bool:
     return True
 
 
-def must_fit(said: Any) -> None:
+def must_fit(value: Any) -> None:
     """Raise Invalid if a message contains a number out of range, a NUL or an overlong name."""
-    match said:
+    match value:
         case bool() | bytes() | None:
             return
         case int():
-            if abs(said) > MAX_NUMBER:
+            if abs(value) > MAX_NUMBER:
                 raise Invalid("The message contains a number out of range.")
         case str():
-            if "\x00" in said:
+            if "\x00" in value:
                 raise Invalid("The message must not contain NUL.")
         case Struct():
-            for name in said.__struct_fields__:
-                value = getattr(said, name)
-                _must_be_short([value] if name in NAME_FIELDS else [])
-                must_fit(value)
+            for name in value.__struct_fields__:
+                field = getattr(value, name)
+                _must_be_short([field] if name in NAME_FIELDS else [])
+                must_fit(field)
         case dict():
-            _must_be_short(said)
-            must_fit([*said, *said.values()])
+            _must_be_short(value)
+            must_fit([*value, *value.values()])
         case _:
-            for one in said:
-                must_fit(one)
+            for item in value:
+                must_fit(item)
 
 
 def _must_be_short(names: Iterable[str | None]) -> None:
@@ -229,29 +229,29 @@ def trim_handshake(sender: Handshake, changes: Sequence[Change]) -> Handshake:
 
 
 def build_take_answer(
-    page: Page, noted: NamedSyncResult, followed: int, protocol: int, entered: Sequence[Position]
+    page: Page, result: NamedSyncResult, followed: int, protocol: int, entered: Sequence[Position]
 ) -> TakeAnswer:
     """Build the response to a page."""
     names = [ChangeId(change.origin, change.n) for change in list_changes(page)]
-    rest = [(change, outcome) for name, (change, outcome) in noted.outcomes.items() if name not in set(names)]
-    others = [_build_other(one.change, "rejected", one) for one in noted.list_rejected]
+    rest = [(change, outcome) for name, (change, outcome) in result.outcomes.items() if name not in set(names)]
+    others = [_build_other(one.change, "rejected", one) for one in result.list_rejected]
     return TakeAnswer(
         protocol=protocol,
         followed=followed,
-        outcomes=[_get_outcome(noted, name) for name in names],
+        outcomes=[_get_outcome(result, name) for name in names],
         others=others + [_build_other(change, outcome) for change, outcome in rest],
         entered=(entered[0].seq, entered[-1].seq) if entered else None,
-        conflicts=sorted(noted.conflict_changes.on),
-        settled=sorted(noted.conflict_changes.off),
-        deleted=sorted(noted.deletions.on),
-        restored=sorted(noted.deletions.off),
+        conflicts=sorted(result.conflict_changes.on),
+        settled=sorted(result.conflict_changes.off),
+        deleted=sorted(result.deletions.on),
+        restored=sorted(result.deletions.off),
     )
 
 
-def _get_outcome(noted: NamedSyncResult, name: ChangeId) -> str:
-    if name in noted.rejected_by_name:
+def _get_outcome(result: NamedSyncResult, name: ChangeId) -> str:
+    if name in result.rejected_by_name:
         return "rejected"
-    return noted.outcomes[name][1] if name in noted.outcomes else "known"
+    return result.outcomes[name][1] if name in result.outcomes else "known"
 
 
 def _build_other(change: Change, outcome: str, why: RejectedChange | None = None) -> OtherOutcome:

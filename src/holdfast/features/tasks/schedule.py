@@ -4,12 +4,11 @@ Rules are stored as text and evaluated in local time: 09:00 stays 09:00 across c
 clock change moves to the first one after the gap; a repeated local time counts once, at its first occurrence.
 """
 
-import calendar
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from holdfast.kernel.errors import Invalid
@@ -20,8 +19,6 @@ Frequency = Literal["DAILY", "WEEKLY", "MONTHLY", "YEARLY"]
 
 LAST_YEAR = 9000
 """Occurrences after this year are ignored."""
-MAX_STEPS = 20_000
-"""Calendar steps searched for a matching day; any satisfiable rule matches sooner."""
 MAX_RULE_CHARS = 500
 MAX_INTERVAL_SECONDS = 36_525 * 86_400
 """Maximum interval of `every` in seconds: 100 years."""
@@ -35,6 +32,8 @@ NAMED_RULES = {
 }
 """Named rules."""
 
+_LONGEST_DAYS = {"DAILY": 1, "WEEKLY": 7, "MONTHLY": 31, "YEARLY": 366}
+"""Days of the longest day, week, month and year."""
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAY = re.compile(r"([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)")
 _EVERY = re.compile(r"every ([1-9][0-9]{0,8}) ?(s|m|h|d|seconds?|minutes?|hours?|days?)")
@@ -292,69 +291,33 @@ def _list_times(rule: Calendar, schedule: Schedule, moment: int) -> Iterator[int
 
 
 def _list_days(rule: Calendar, start: datetime, reached: datetime) -> Iterator[datetime]:
-    """Matching days, at the time of day of the first one, from the step that contains a time."""
-    step = _steps_before(rule, start, reached)
-    for number in range(step, step + MAX_STEPS):
-        try:
-            days = list(_days_in_step(rule, start, number * rule.interval))
-        except (OverflowError, ValueError):
-            return
-        yield from sorted(days)
+    """Matching days, at the time of day of the first one, from a step before a time."""
+    from dateutil import rrule  # only calendar rules need it, not every start of a session
+
+    length = _LONGEST_DAYS[rule.frequency]
+    steps = max(0, (reached - start).days // length // rule.interval - 1) * rule.interval
+    if rule.frequency in ("DAILY", "WEEKLY"):
+        unit, interval = getattr(rrule, rule.frequency), rule.interval
+        anchor = start + timedelta(days=steps * length)
+        filters: list[dict[str, Any]] = [{"byweekday": [day.day for day in rule.weekdays] or None}]
+    else:
+        months = 12 if rule.frequency == "YEARLY" else 1
+        unit, interval = rrule.MONTHLY, rule.interval * months
+        year, month = divmod(start.month - 1 + steps * months, 12)
+        anchor = start.replace(start.year + year, month + 1, 1)
+        filters = [{"byweekday": rrule.weekday(day.day, day.nth)} for day in rule.weekdays]
+        filters = filters or [_nearest_day(day) for day in rule.monthdays or (start.day,)]
+    found = rrule.rruleset()  # one rule for each filter: a rule with several needs all of them
+    for chosen in filters:
+        found.rrule(rrule.rrule(unit, anchor, interval, until=datetime(LAST_YEAR + 1, 1, 1), **chosen))
+    return (day.replace(microsecond=start.microsecond) for day in found)
 
 
-def _steps_before(rule: Calendar, start: datetime, reached: datetime) -> int:
-    """Number of steps before a time, minus one."""
-    match rule.frequency:
-        case "DAILY":
-            units = (reached - start).days
-        case "WEEKLY":
-            units = (reached - start).days // 7
-        case "MONTHLY":
-            units = (reached.year - start.year) * 12 + reached.month - start.month
-        case "YEARLY":
-            units = reached.year - start.year
-    return max(0, units // rule.interval - 1)
-
-
-def _days_in_step(rule: Calendar, start: datetime, units: int) -> Iterator[datetime]:
-    match rule.frequency:
-        case "DAILY":
-            yield _check_year(start + timedelta(days=units))
-        case "WEEKLY":
-            monday = start - timedelta(days=start.weekday()) + timedelta(weeks=units)
-            days = [weekday.day for weekday in rule.weekdays] or [start.weekday()]
-            yield from (_check_year(monday + timedelta(days=day)) for day in set(days))
-        case "MONTHLY":
-            year, month = divmod(start.year * 12 + start.month - 1 + units, 12)
-            yield from (
-                _check_year(start.replace(year=year, month=month + 1, day=day))
-                for day in _days_in_month(rule, start, year, month + 1)
-            )
-        case "YEARLY":
-            year = start.year + units
-            yield _check_year(start.replace(year=year, day=min(start.day, calendar.monthrange(year, start.month)[1])))
-
-
-def _days_in_month(rule: Calendar, start: datetime, year: int, month: int) -> set[int]:
-    """Days of a month that match a rule; a missing day becomes the last of the month."""
-    first, length = calendar.monthrange(year, month)
-    if not rule.weekdays:
-        monthdays = rule.monthdays or (start.day,)
-        return {min(day, length) if day > 0 else max(1, length + 1 + day) for day in monthdays}
-    found: set[int] = set()
-    for nth, weekday in rule.weekdays:
-        days = list(range(1 + (weekday - first) % 7, length + 1, 7))
-        if nth is None:
-            found.update(days)
-        elif abs(nth) <= len(days):
-            found.add(days[nth - 1] if nth > 0 else days[nth])
-    return found
-
-
-def _check_year(day: datetime) -> datetime:
-    if day.year > LAST_YEAR:
-        raise OverflowError
-    return day
+def _nearest_day(day: int) -> dict[str, Any]:
+    """Select a day of a month, or the nearest one if the month is shorter."""
+    if day > 0:
+        return {"bymonthday": range(min(day, 28), day + 1), "bysetpos": -1}
+    return {"bymonthday": range(day, max(day, -28) + 1), "bysetpos": 1}
 
 
 def _limit_year(moment: int) -> int | None:

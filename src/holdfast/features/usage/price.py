@@ -133,6 +133,11 @@ class Use(Struct, frozen=True, kw_only=True):
     state: Annotated[Literal["kept", "reserved"], Mark.LOCAL] = "kept"
     ends_at: Annotated[int | None, Mark.LOCAL] = None
     unique_key: ShortText | None = None
+    task: Annotated[str | None, Mark.LOCAL] = None
+    """What the store's own model was asked; None for a call that an agent reports: budgets and reports count those."""
+    outcome: Annotated[Literal["asked", "answered", "unfit", "failed"] | None, Mark.LOCAL] = None
+    spent: Annotated[int | None, Mark.LOCAL] = None
+    """Tokens of an own call that count against the daily limit: the most it can use, until it is known."""
 
     @property
     def tokens(self) -> Tokens:

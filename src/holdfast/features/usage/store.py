@@ -64,7 +64,7 @@ USAGE = LocalTable(
     updates=(),
     export=Export(
         "usage",
-        includes=lambda use: use.state != "reserved",
+        includes=lambda use: use.state != "reserved" and use.task is None,
         release=lambda use: replace(use, state="kept", ends_at=None),
         validate=_validate_use,
         admit=_admit_use,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -105,22 +104,19 @@ class WrittenMemories(MutableMapping[str, Memory]):
         return len(self._indexes)
 
 
-class TypedLocals:
-    """Holds one instance per type, created on first use."""
+class TypedLocals(dict[type, Any]):
+    """Holds one instance per type, created on first use: `locals[AccessLog]`. All threads get the same one."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._instances: dict[type, object] = {}
+    if TYPE_CHECKING:
 
-    def __contains__(self, kind: type) -> bool:
-        return kind in self._instances
+        def __getitem__(self, kind: type[T]) -> T: ...
+
+    def __missing__(self, kind: type[T]) -> T:
+        made: T = self.setdefault(kind, kind())
+        return made
 
     def __call__(self, kind: type[T]) -> T:
-        with self._lock:
-            found = self._instances.get(kind)
-            if found is None:
-                found = self._instances[kind] = kind()
-        return cast(T, found)
+        return self[kind]
 
 
 class TransactionListener:

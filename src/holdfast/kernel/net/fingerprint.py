@@ -26,7 +26,3 @@ def parse_fingerprint_list(text: str) -> frozenset[str]:
     if not found:
         raise Invalid("contains no fingerprint, so that no client could connect")
     return frozenset(found)
-
-
-def format_fingerprint(fingerprint: str) -> str:
-    return f"sha256:{fingerprint}"

@@ -86,9 +86,14 @@ class JsonClient:
     def _exchange_messages(self, exchange: Exchange, path: str, body: bytes) -> bytes:
         try:
             return self._read_response(exchange.send(self._address.path.rstrip("/") + path, body, self._headers))
+        except TimeoutError:
+            raise self._timeout_failure(exchange) from None
         except (OSError, HTTPException) as error:
             # A provider's output may repeat the key, and the error its output.
-            raise self._connection_failure(error, exchange) from None
+            untrusted = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
+            raise connection_failure(
+                error, untrusted, is_unprocessed=not exchange.was_sent, has_response=exchange.has_response
+            ) from None
 
     def _read_response(self, response: HTTPResponse) -> bytes:
         if not (response.status == 200 or (self._allows_empty and 200 <= response.status < 300)):
@@ -113,26 +118,6 @@ class JsonClient:
         retryable = status in (408, 425, 429) or status >= 500
         return RequestFailure(what, retryable=retryable, status=status, is_unprocessed=True, retry_after=after)
 
-    def _connection_failure(self, error: OSError | HTTPException, exchange: Exchange) -> RequestFailure:
-        undone = not exchange.was_sent
-        match error:
-            case TimeoutError():
-                return self._timeout_failure(exchange)
-            case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
-                what, no_http = "closed the connection, or does not speak HTTP", not isinstance(error, OSError)
-                return RequestFailure(
-                    what, retryable=True, is_unprocessed=undone, has_response=exchange.has_response or no_http
-                )
-            case SSLError():
-                what = f"cannot be reached securely: check {self._settings}_url and the provider's certificate"
-                return RequestFailure(what, is_unprocessed=undone)
-            case socket.gaierror():
-                return RequestFailure(
-                    "cannot be found: its host name does not resolve", retryable=True, is_unprocessed=undone
-                )
-            case _:
-                return RequestFailure("cannot be reached", retryable=True, is_unprocessed=undone)
-
     def _timeout_failure(self, exchange: Exchange) -> RequestFailure:
         what = f"did not answer within {self._timeout:g} seconds"
         return RequestFailure(what, retryable=True, is_timeout=True, has_response=exchange.has_response)
@@ -148,6 +133,23 @@ def parse_retry_after(retry_after: str | None) -> float:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time())
     except (ValueError, OverflowError):
         return 0.0
+
+
+def connection_failure(
+    error: OSError | HTTPException, untrusted: str, *, is_unprocessed: bool = False, has_response: bool = False
+) -> RequestFailure:
+    """Explain a failed connection, without the error's own text; `untrusted` is what to say about a certificate."""
+    match error:
+        case ConnectionResetError() | BrokenPipeError() | HTTPException() | SSLEOFError():
+            what = "closed the connection, or does not speak HTTP"
+        case SSLError():
+            return RequestFailure(untrusted, is_unprocessed=is_unprocessed)
+        case socket.gaierror():
+            what = "cannot be found: its host name does not resolve"
+        case _:
+            what = "cannot be reached"
+    has_response = has_response or (isinstance(error, HTTPException) and not isinstance(error, OSError))
+    return RequestFailure(what, retryable=True, is_unprocessed=is_unprocessed, has_response=has_response)
 
 
 class Exchange:

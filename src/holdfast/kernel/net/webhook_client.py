@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ssl import SSLContext, SSLError, create_default_context
+from ssl import create_default_context
 from time import monotonic
 from typing import NamedTuple
 
 from holdfast.kernel.net.deadline import run_within
 from holdfast.kernel.net.failure import RequestFailure
-from holdfast.kernel.net.http_client import Exchange, parse_retry_after
+from holdfast.kernel.net.http_client import Exchange, connection_failure, parse_retry_after
 from holdfast.kernel.net.outbound import WebhookLimits
 from holdfast.kernel.net.ssrf_guard import Address, resolve, validate_url
 
@@ -59,27 +59,22 @@ class WebhookClient:
         except TimeoutError:
             raise
         except (OSError, HTTPException) as error:
-            raise _connection_failure(error) from None
+            untrusted = "cannot be reached securely: this machine does not trust its certificate"
+            raise connection_failure(error, untrusted) from None
         return WebhookResponse(said.status, parse_retry_after(said.headers.get("Retry-After")))
 
     def _connection(self, addresses: Sequence[Address]) -> HTTPConnection:
         host, port, timeout = self._parts.hostname or "", self._parts.port, self._outbound.timeout
-        if self._parts.scheme == "http":
-            return _PinnedConnection(host, port, addresses, timeout)
-        return _PinnedTlsConnection(host, port, addresses, timeout)
+        made = (
+            _PinnedConnection(host, port, timeout=timeout)
+            if self._parts.scheme == "http"
+            else _PinnedTlsConnection(host, port, timeout=timeout, context=create_default_context())
+        )
+        made.addresses = addresses
+        return made
 
 
-def _connection_failure(error: OSError | HTTPException) -> RequestFailure:
-    match error:
-        case SSLError():
-            return RequestFailure("cannot be reached securely: this machine does not trust its certificate")
-        case ConnectionResetError() | BrokenPipeError() | HTTPException():
-            return RequestFailure("closed the connection, or does not speak HTTP", retryable=True)
-        case _:
-            return RequestFailure("cannot be reached", retryable=True)
-
-
-def _connect(addresses: Sequence[Address], port: int, timeout: float) -> socket.socket:
+def _connect(addresses: Sequence[Address], port: int, timeout: float | None) -> socket.socket:
     """Connect to the first reachable address."""
     for address in addresses[:-1]:
         try:
@@ -92,26 +87,11 @@ def _connect(addresses: Sequence[Address], port: int, timeout: float) -> socket.
 class _PinnedConnection(HTTPConnection):
     """Connects to checked addresses of a host."""
 
-    def __init__(self, host: str, port: int | None, addresses: Sequence[Address], timeout: float) -> None:
-        super().__init__(host, port, timeout=timeout)
-        self._addresses, self._seconds = addresses, timeout
+    addresses: Sequence[Address] = ()
 
     def connect(self) -> None:
-        self.sock = _connect(self._addresses, self.port, self._seconds)
+        self.sock = _connect(self.addresses, self.port, self.timeout)
 
 
-class _PinnedTlsConnection(HTTPSConnection):
+class _PinnedTlsConnection(HTTPSConnection, _PinnedConnection):
     """The same over TLS: the certificate must match the host name."""
-
-    def __init__(self, host: str, port: int | None, addresses: Sequence[Address], timeout: float) -> None:
-        self._trusted: SSLContext = create_default_context()
-        super().__init__(host, port, timeout=timeout, context=self._trusted)
-        self._addresses, self._seconds = addresses, timeout
-
-    def connect(self) -> None:
-        plain = _connect(self._addresses, self.port, self._seconds)
-        try:
-            self.sock = self._trusted.wrap_socket(plain, server_hostname=self.host)
-        except BaseException:
-            plain.close()
-            raise

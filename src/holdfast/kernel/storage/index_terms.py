@@ -3,18 +3,20 @@
 A passage is short enough for one embedding. Tokens come from FTS5's tokenizer without a store, so that every engine
 indexes and queries the same words. Stems have one line per passage, separated by two blanks, so that each has its own
 on both sides and can be counted as a substring; the first line is for title and tags. LSH bands of the stems find
-near-duplicate memories of a namespace.
+near-duplicate memories of a namespace. How many memories contain a stem is counted by the engines and cached here.
 """
 
 import re
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
-from itertools import islice, pairwise
+from itertools import combinations, islice, pairwise
+from time import monotonic
 from typing import NamedTuple, cast
+from zlib import crc32
 
 import apsw
 from msgspec import Struct
@@ -22,7 +24,6 @@ from msgspec import Struct
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import hash_text, lsh_bands
 from holdfast.kernel.text.words import STOP, UNSEGMENTED, index_bigrams, may_lack_blanks, to_emoji
 from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
@@ -221,6 +222,13 @@ def stems(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text, query=True)))
 
 
+@lru_cache(maxsize=10_000)
+def stem_word(word: str) -> str:
+    """Stem one word; return it unchanged if it is not one token."""
+    found = tokens(word)
+    return found[0] if len(found) == 1 else word
+
+
 def matching_words(text: str, stems: Collection[str]) -> dict[str, list[str]]:
     """Return the words of a text that match each stem, as written, without case duplicates."""
     said = text.encode()
@@ -324,6 +332,42 @@ def _join_stems(stems: list[str]) -> str:
     return pad("  ".join(stems)) if stems else ""
 
 
+RECENT_SECONDS = 1.0
+
+
+class DocumentFrequencies:
+    """Document frequencies of common stems. Dropped when the store has grown by an eighth.
+
+    Rare stems are counted each time: that is fast, and one more memory can change their frequency a lot.
+    """
+
+    def __init__(self, min_count: int) -> None:
+        self.min_count = min_count
+        self._at, self._counts = 0, dict[str, int]()
+        self.average_length = 0.0
+        """Average words per memory, if the engine needs it; 0: unknown."""
+        self._row, self._row_at = 0, -RECENT_SECONDS
+
+    def recent_row(self) -> int | None:
+        """Return the newest row if it is recent enough for frequencies, else None."""
+        return self._row if monotonic() - self._row_at < RECENT_SECONDS else None
+
+    def note_row(self, row: int) -> None:
+        self._row, self._row_at = row, monotonic()
+
+    def expire_row(self) -> None:
+        """Expire the newest row, because there may be a newer one."""
+        self._row_at = -RECENT_SECONDS
+
+    def current_counts(self, last_row: int) -> dict[str, int]:
+        if 8 * abs(last_row - self._at) > self._at:
+            self._at, self._counts, self.average_length = last_row, {}, 0.0
+        return self._counts
+
+    def update(self, counted: Mapping[str, int]) -> None:
+        self._counts.update((stem, count) for stem, count in counted.items() if count >= self.min_count)
+
+
 MIN_STEMS = 4
 """Minimum number of different stems for a meaningful hash."""
 MAX_PER_BAND = 8
@@ -340,6 +384,25 @@ def memory_hashes(memory: Memory, parsed: str) -> tuple[int, ...]:
     if memory.state != "live" or memory.kind == "conversation":
         return ()
     return text_hashes(memory.namespace, parsed)
+
+
+_MASK = (1 << 63) - 1
+
+
+def lsh_bands(terms: Iterable[str]) -> tuple[int, ...]:
+    """Return LSH bands: hashes of pairs among the four terms with the smallest hashes; the first is the text's own.
+
+    A text is stored under its own band and queried by all: it is found despite one or two changed terms, with only one
+    row per text.
+    """
+    least = sorted([crc32(term.encode("utf-8", "replace")) for term in terms])[:4]
+    pairs = combinations(least, 2) if len(least) > 1 else [(one, one) for one in least]
+    return tuple([(one * 0x9E3779B97F4A7C15 ^ other * 0xC2B2AE3D27D4EB4F) & _MASK for one, other in pairs])
+
+
+def hash_text(text: str) -> int:
+    """Hash a text to a 63-bit number."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
 
 
 @lru_cache(maxsize=2)
@@ -359,9 +422,7 @@ def _stop_stems() -> frozenset[str]:
     return frozenset(tokens(" ".join(STOP)))
 
 
-@lru_cache(maxsize=1024)
-def _namespace_hash(namespace: str) -> int:
-    return int.from_bytes(blake2b(namespace.encode(), digest_size=8).digest(), "big") >> 1
+_namespace_hash = lru_cache(maxsize=1024)(hash_text)
 
 
 def update_hashes(session: Session, memory: str, before: Sequence[int], after: Sequence[int]) -> None:

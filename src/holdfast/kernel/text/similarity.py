@@ -1,16 +1,14 @@
-"""Near-duplicate classifier: two texts are the same, near, an update, in conflict, or other."""
+"""Similarity of texts: near-duplicates, updates and conflicts, echoes, shared words and letters, groups."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
-from itertools import combinations
 from typing import Literal, NamedTuple, TypeVar
 from unicodedata import normalize
-from zlib import crc32
 
-from holdfast.kernel.text.terms import Term, read_terms, stem_word
+from holdfast.kernel.storage.index_terms import stem_word
+from holdfast.kernel.text.terms import Term, read_terms
 from holdfast.kernel.text.words import split_words, strip_invisible
 
 T = TypeVar("T")
@@ -40,11 +38,15 @@ MIN_COSINE = 0.95
 MAX_PAIRS = 2500
 """Maximum pairs of words to compare for misspellings."""
 
-_OPPOSITES = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
-    always/never must/may increase/decrease include/exclude open/closed public/private before/after more/less
+OPPOSITES = """enabled/disabled enable/disable on/off true/false yes/no allow/deny allowed/denied allowed/forbidden
+    always/never increase/decrease include/exclude open/closed public/private before/after more/less
     above/below accept/reject add/remove first/last up/down start/stop win/lose won/lost pass/fail passed/failed
     success/failure minimum/maximum least/most internal/external required/optional safe/unsafe permit/forbid
-    encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound"""
+    encrypt/decrypt hot/cold import/export upload/download left/right early/late inbound/outbound
+    increased/decreased succeeded/failed accepted/rejected added/removed higher/lower faster/slower
+    valid/invalid supported/unsupported supports/lacks online/offline active/inactive sync/async
+    synchronous/asynchronous mutable/immutable stable/unstable likes/dislikes loves/hates alive/dead
+    married/single approve/veto"""
 _PREFIXES = ("un", "in", "dis", "non", "im", "ir", "de")
 _NEWER = "now changed moved updated instead anymore renamed switched upgraded"
 _COUNTED = "invoice issue ticket order flight build case pr pull bug room chapter step section user"
@@ -58,7 +60,7 @@ def _meanings(words: str) -> frozenset[str]:
 
 @cache
 def _opposite_pairs() -> frozenset[frozenset[str]]:
-    return frozenset(_meanings(pair) for pair in _OPPOSITES.split())
+    return frozenset(_meanings(pair) for pair in [*OPPOSITES.split(), "must/may"])
 
 
 def compare(old: str, new: str, cosine: float | None = None) -> Similarity:
@@ -205,12 +207,7 @@ def compare_titled(old_title: str, old: str, new_title: str, new: str, cosine: f
     return found
 
 
-_LABELS = frozenset(
-    map(
-        stem_word,
-        "note memory title test item entry copy duplicate dup first second third new old different same answer".split(),
-    )
-)
+_LABELS = "note memory title test item entry copy duplicate dup first second third new old different same answer"
 
 
 def have_distinct_subjects(old: str, new: str, content: str, *, strict: bool = True) -> bool:
@@ -233,12 +230,17 @@ def have_distinct_subjects(old: str, new: str, content: str, *, strict: bool = T
     return all(any(term.sort in telling for term in terms) for terms in (lost, gained))
 
 
+@cache
+def _label_stems() -> frozenset[str]:
+    return frozenset(map(stem_word, _LABELS.split()))
+
+
 def _title_terms(title: str) -> set[Term]:
     """Return the significant terms of a title; empty if it is only a letter or a number."""
     terms = {
         term
         for term in read_terms(f"It is {title}")
-        if term.sort not in ("filler", "not") and term.meaning not in _LABELS
+        if term.sort not in ("filler", "not") and term.meaning not in _label_stems()
     }
     return terms if any(term.sort != "value" and len(term.meaning) > 1 for term in terms) else set()
 
@@ -310,26 +312,73 @@ def _triples(text: str) -> set[tuple[Term, ...]]:
     return found - {()}
 
 
-_MASK = (1 << 63) - 1
+def letter_triples(text: str) -> Counter[str]:
+    """Count the letter trigrams of a text's words, with blanks between and around them."""
+    spelled = f" {' '.join(split_words(text))} "
+    return Counter(spelled[at : at + 3] for at in range(len(spelled) - 2))
 
 
-def text_bands(text: str) -> tuple[int, ...]:
-    """Return hashes for near-duplicate search: of the exact text, and its bands."""
-    means = [term.meaning for term in read_terms(text) if term.sort != "filler"]
-    return (hash_text("\n".join(means)), *lsh_bands(set(means))) if means else ()
+def letter_similarity(a: str, b: str) -> float:
+    """Return the similarity of two texts, 0 to 1: their share of common letter trigrams.
 
-
-def lsh_bands(terms: Iterable[str]) -> tuple[int, ...]:
-    """Return LSH bands: hashes of pairs among the four terms with the smallest hashes; the first is the text's own.
-
-    A text is stored under its own band and queried by all: it is found despite one or two changed terms, with only one
-    row per text.
+    Letters instead of words tolerate inflections and typos.
     """
-    least = sorted([crc32(term.encode("utf-8", "replace")) for term in terms])[:4]
-    pairs = combinations(least, 2) if len(least) > 1 else [(one, one) for one in least]
-    return tuple([(one * 0x9E3779B97F4A7C15 ^ other * 0xC2B2AE3D27D4EB4F) & _MASK for one, other in pairs])
+    one, other = letter_triples(a), letter_triples(b)
+    both = one.total() + other.total()
+    return 2 * (one & other).total() / both if both else float(a == b)
 
 
-def hash_text(text: str) -> int:
-    """Hash a text to a 63-bit number."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
+MAX_SHARED_WORDS = 5
+
+
+class Group(NamedTuple):
+    ids: tuple[str, ...]
+    """Sorted ids."""
+    similarity: float
+    """Lowest similarity of a member to the centre."""
+    shared: tuple[str, ...]
+    """Words that most members have, most frequent first."""
+
+
+def find_groups(
+    words: Mapping[str, frozenset[str]], *, min_similarity: float, min_size: int, max_size: int
+) -> list[Group]:
+    """Group texts around those with most similar texts; each text is in at most one group.
+
+    Ties are broken by id, so that the same texts make the same groups.
+    """
+    near = _find_neighbours(words, min_similarity)
+    found, taken = list[Group](), set[str]()
+    for middle in sorted(near, key=lambda id: (-len(near[id]), id)):
+        around = [(likeness, id) for likeness, id in near[middle] if id not in taken]
+        if middle in taken or len(around) + 1 < min_size:
+            continue
+        chosen = sorted(around, key=lambda one: (-one[0], one[1]))[: max_size - 1]
+        ids = tuple(sorted([middle, *(id for _, id in chosen)]))
+        found.append(Group(ids, min(likeness for likeness, _ in chosen), _common_words([words[id] for id in ids])))
+        taken.update(ids)
+    return found
+
+
+def _find_neighbours(words: Mapping[str, frozenset[str]], min_similarity: float) -> dict[str, list[tuple[float, str]]]:
+    """Return the similar texts of each text."""
+    near: dict[str, list[tuple[float, str]]] = {id: [] for id in words}
+    ids = sorted(words)
+    for place, one in enumerate(ids):
+        for other in ids[place + 1 :]:
+            if (likeness := jaccard(words[one], words[other])) >= min_similarity:
+                near[one].append((likeness, other))
+                near[other].append((likeness, one))
+    return near
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the Jaccard similarity of two word sets."""
+    both = len(one & other)
+    return both / (len(one) + len(other) - both) if both else 0.0
+
+
+def _common_words(texts: Sequence[frozenset[str]]) -> tuple[str, ...]:
+    counts = Counter(word for text in texts for word in text)
+    often = [word for word, count in counts.items() if count * 2 > len(texts)]
+    return tuple(sorted(often, key=lambda word: (-counts[word], word))[:MAX_SHARED_WORDS])

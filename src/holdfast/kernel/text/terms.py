@@ -3,9 +3,10 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
+from holdfast.kernel.storage.index_terms import stem_word, tokens
 from holdfast.kernel.text.words import STOP, may_lack_blanks, strip_invisible, terms
 
 Sort = Literal["word", "name", "value", "not", "filler"]
@@ -21,28 +22,6 @@ class Term(NamedTuple):
     sort: Sort
 
 
-def stem_word(word: str) -> str:
-    """Stem an English word, for comparison only."""
-    for ending, instead in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ing", ""),
-        ("edly", ""),
-        ("ed", ""),
-        ("ly", ""),
-        ("es", ""),
-    ):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word.removesuffix(ending) + instead
-            break
-    else:
-        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
-            word = word[:-1]
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
-        word = word[:-1]
-    return word.removesuffix("e") if len(word) > 3 else word
-
-
 _SHAPE = (
     r"(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2})(?:[T ](?P<clock>\d{1,2}:\d{2}))?"
     r"|(?P<number>(?:(?<![\w).%])-)?\d+(?:[.,:]\d+)*)(?P<ordinal>(?:st|nd|rd|th)\b)?"
@@ -52,7 +31,7 @@ _SHAPE = (
 
 _MONEY = {"%": "percent", "$": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
 
-_NOT = frozenset("not no never nor neither without cannot nothing none nobody nowhere hardly isnt dont".split())
+NEGATIONS = frozenset("not no never nor neither without cannot nothing none nobody nowhere hardly isnt dont".split())
 
 FILLER = STOP | frozenset(
     """also always really currently actually basically simply please note noted that still already again very quite well
@@ -61,100 +40,66 @@ FILLER = STOP | frozenset(
     get gets got make makes made has have let us now today""".split()
 ) - {"one"}
 
-_NUMBERS = {
+NUMBERS = {
     name: str(value)
     for value, name in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
 } | {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100"}
 
+DAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday".split()
+MONTH_NAMES = "january february march april may june july august september october november december".split()
 _DAYS = {
     form: name
-    for name in "monday tuesday wednesday thursday friday saturday sunday".split()
+    for name in DAY_NAMES
     for form in (name, f"{name}s", name[:3])
     if form not in ("sun", "sat", "wed", "fri")
 }
-_MONTHS = {
-    form: number
-    for number, name in enumerate(
-        "january february march april may june july august september october november december".split(), 1
-    )
-    for form in (name, name[:3])
-    if form not in ("may", "mar", "march")
-} | {"march": 3, "may": 5}
+MONTHS = {form: number for number, name in enumerate(MONTH_NAMES, 1) for form in (name, name[:3])}
+"""Numbers of the months by name and by abbreviation."""
 
-_UNITS = {
-    form: (base, factor)
-    for base, factor, forms in (
-        ("s", 0.001, "ms msec millisecond milliseconds"),
-        ("s", 1, "s sec secs second seconds"),
-        ("s", 60, "min mins minute minutes"),
-        ("s", 3600, "h hr hrs hour hours"),
-        ("s", 86_400, "d day days"),
-        ("s", 604_800, "week weeks"),
-        ("bytes", 1, "byte bytes"),
-        ("bytes", 1024, "kb kib kilobyte kilobytes"),
-        ("bytes", 1024**2, "mb mib megabyte megabytes"),
-        ("bytes", 1024**3, "gb gib gigabyte gigabytes"),
-        ("bytes", 1024**4, "tb tib terabyte terabytes"),
+UNITS = {
+    unit: (base, factor)
+    for base, factor, units in (
+        ("second", 0.001, "ms msec millisecond milliseconds"),
+        ("second", 1, "s sec secs second seconds"),
+        ("second", 60, "min mins minute minutes"),
+        ("second", 3600, "h hr hrs hour hours"),
+        ("second", 86_400, "d day days"),
+        ("second", 604_800, "week weeks"),
+        ("byte", 1, "byte bytes"),
+        ("byte", 1024, "kb kib kilobyte kilobytes"),
+        ("byte", 1024**2, "mb mib megabyte megabytes"),
+        ("byte", 1024**3, "gb gib gigabyte gigabytes"),
+        ("byte", 1024**4, "tb tib terabyte terabytes"),
     )
-    for written in forms.split()
-    for form in {written, stem_word(written)}
+    for unit in units.split()
 }
+"""Base unit and factor of each unit."""
 
-_ALIKE = {
-    word: stem_word(group.split()[0])
-    for group in (
-        "because due",
-        "run ran",
-        "write wrote written",
-        "tell told",
-        "say said",
-        "pay paid",
-        "hold held",
-        "meet met",
-        "find found",
-        "leave left",
-        "use using utilise utilize employ",
-        "big large huge",
-        "fast quick quickly rapid rapidly",
-        "begin start commence launch began begun",
-        "end finish complete",
-        "fix repair mend resolve",
-        "delete remove erase",
-        "buy purchase bought",
-        "show display",
-        "need require",
-        "must shall should",
-        "choose select pick chose chosen",
-        "error failure fault",
-        "bug defect",
-        "help assist aid",
-        "change modify alter",
-        "make create build built",
-        "keep retain store kept",
-        "send transmit sent",
-        "like enjoy love",
-        "prefer favour favor",
-        "live reside",
-        "job occupation",
-        "colour color",
-        "document doc documentation docs",
-        "repository repo",
-        "configuration config",
-        "application app",
-        "database db",
-        "authentication auth",
-        "environment env",
-        "production prod",
-        "development dev",
-        "information info",
-        "meeting meetup",
-        "customer client",
-        "percent percentage",
-        "dollar usd",
-        "euro eur",
-    )
-    for word in group.split()
-}
+
+@cache
+def _stemmed_units() -> dict[str, tuple[str, float]]:
+    return UNITS | dict(zip(tokens(" ".join(UNITS)), UNITS.values(), strict=True))
+
+
+_SYNONYMS = """
+    because/due run/ran write/wrote/written tell/told say/said pay/paid hold/held meet/met find/found leave/left
+    use/using/utilise/utilize/employ big/large/huge fast/quick/quickly/rapid/rapidly
+    begin/start/commence/launch/began/begun end/finish/complete fix/repair/mend/resolve delete/remove/erase
+    buy/purchase/bought show/display need/require must/shall/should choose/select/pick/chose/chosen
+    error/failure/fault bug/defect help/assist/aid change/modify/alter make/create/build/built
+    keep/retain/store/kept send/transmit/sent like/enjoy/love prefer/favour/favor live/reside job/occupation
+    colour/color document/doc/documentation/docs repository/repo configuration/config application/app
+    database/db authentication/auth environment/env production/prod development/dev information/info
+    meeting/meetup customer/client percent/percentage dollar/usd euro/eur"""
+"""Groups of words with the same meaning."""
+
+
+@cache
+def _synonyms() -> dict[str, str]:
+    """Return the stem that stands for a word with synonyms; computed on first use, as every process imports this."""
+    groups = [group.split("/") for group in _SYNONYMS.split()]
+    stems = tokens(" ".join(group[0] for group in groups))
+    return {word: stem for group, stem in zip(groups, stems, strict=True) for word in group}
 
 
 def read_terms(text: str, *, measured: bool = True) -> list[Term]:
@@ -237,20 +182,20 @@ def _word_term(low: str, *, named: bool) -> Term:
     low = _strip_accents(low)
     if named and len(low) == 1 and low != "i":
         return Term(low, "name")
-    if low in _NOT:
+    if low in NEGATIONS:
         return Term("¬", "not")
-    if low in _NUMBERS:
-        return Term(_NUMBERS[low], "value")
+    if low in NUMBERS:
+        return Term(NUMBERS[low], "value")
     if low in _DAYS:
         return Term(_DAYS[low], "value")
-    if low in _MONTHS and (named or len(low) > 3) and low != "may":
-        return Term(f"month {_MONTHS[low]}", "value")
+    if low in MONTHS and (named or len(low) > 3) and low not in ("may", "mar"):
+        return Term(f"month {MONTHS[low]}", "value")
     if low in FILLER:
         return Term(low, "filler")
-    if low in _ALIKE:
-        return Term(_ALIKE[low], "word")
+    if low in _synonyms():
+        return Term(_synonyms()[low], "word")
     stem = stem_word(low)
-    return Term(_ALIKE.get(stem, stem), "name" if named else "word")
+    return Term(_synonyms().get(stem, stem), "name" if named else "word")
 
 
 def _strip_accents(word: str) -> str:
@@ -267,7 +212,7 @@ def _join_units(found: Iterable[Term]) -> list[Term]:
     made: list[Term] = []
     for term in found:
         last = made[-1] if made else None
-        unit = _UNITS.get(term.meaning) if term.sort in ("word", "name") else None
+        unit = _stemmed_units().get(term.meaning) if term.sort in ("word", "name") else None
         if unit and last and last.sort == "value" and re.fullmatch(r"\d+(\.\d+)?", last.meaning):
             made[-1] = Term(f"{float(last.meaning) * unit[1]:g} {unit[0]}", "value")
         else:

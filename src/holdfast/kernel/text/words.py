@@ -6,7 +6,6 @@ names.
 
 import re
 import unicodedata
-from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
@@ -63,22 +62,6 @@ def query_words(text: str) -> list[str]:
 def fold_name(name: str) -> str:
     """Normalize a name: case, width and inner blanks are ignored."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-
-
-def letter_triples(text: str) -> Counter[str]:
-    """Count the letter trigrams of a text's words, with blanks between and around them."""
-    spelled = f" {' '.join(split_words(text))} "
-    return Counter(spelled[at : at + 3] for at in range(len(spelled) - 2))
-
-
-def letter_similarity(a: str, b: str) -> float:
-    """Return the similarity of two texts, 0 to 1: their share of common letter trigrams.
-
-    Letters instead of words tolerate inflections and typos.
-    """
-    one, other = letter_triples(a), letter_triples(b)
-    both = one.total() + other.total()
-    return 2 * (one & other).total() / both if both else float(a == b)
 
 
 _HAN = (

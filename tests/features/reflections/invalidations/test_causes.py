@@ -94,7 +94,7 @@ def test_a_change_by_a_peer_notifies_dependents_permanently(
     near = remember("near", ground)
     clocked_store.archive(ids=[ground])
     with clocked_store.ctx.transaction() as write:
-        write.local(ChangeSet).changed.add(ground)
+        write.local[ChangeSet].changed.add(ground)
     clocked_store.archive_restore(ground)
     assert read_notices(clocked_store) == {(ground, ground, near, 1, "changed", "open")}
 

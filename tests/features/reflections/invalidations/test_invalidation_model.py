@@ -190,7 +190,7 @@ class World:
                 self.bring_back(one)
             case "change":
                 with self.ctx.ctx.transaction() as write:
-                    write.local(ChangeSet).changed.add(one)
+                    write.local[ChangeSet].changed.add(one)
 
     def bring_back(self, id: str) -> None:
         """Restore a memory and remove its expiry."""

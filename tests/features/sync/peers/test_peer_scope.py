@@ -10,9 +10,15 @@ from msgspec.structs import replace
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.features.sync.exchange import ExchangeResult, LocalEndpoint, sync_endpoints, transfer_changes
+from holdfast.features.sync.apply_changes import SyncResult
+from holdfast.features.sync.exchange import (
+    ExchangeResult,
+    LocalEndpoint,
+    apply_pages,
+    read_missing_pages,
+    sync_endpoints,
+)
 from holdfast.features.sync.read_changes import Handshake, Page, VectorEntry
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.errors import Forbidden
 from holdfast.kernel.journal.journal import new_key, public_key_of, sign
 from holdfast.kernel.journal.kinds import KINDS
@@ -57,6 +63,11 @@ def meet(here: holdfast.Holdfast, there: holdfast.Holdfast, scope: PeerScope = T
 
 def titles(hold: holdfast.Holdfast) -> set[str]:
     return {memory.title for memory in hold.list(limit=100).memories}
+
+
+def transfer_changes(source: LocalEndpoint, target: LocalEndpoint) -> None:
+    """Transfer changes without a repair of forks."""
+    apply_pages(target, read_missing_pages(source, target, 100), SyncResult())
 
 
 def reasons(taken: SyncResult) -> list[str]:
@@ -209,7 +220,7 @@ def test_a_change_refused_from_one_peer_is_not_applied_when_another_connects(
     there.policy_set(namespace="team", max_reflection_depth=5)
     here.peer_add(name="there", token=there.peer_token().token)
     with holdfast.open(str(tmp_path / "third.db")) as third:
-        transfer_changes(LocalEndpoint(there.ctx), LocalEndpoint(third.ctx), SyncResult(), 100)
+        transfer_changes(LocalEndpoint(there.ctx), LocalEndpoint(third.ctx))
         there.policy_set(namespace="team", max_reflection_depth=9)
         page, taken = LocalEndpoint(there.ctx).read_changes(0, {}, 10), SyncResult()
         lone = page._replace(changes=page.changes[1:])
@@ -217,7 +228,7 @@ def test_a_change_refused_from_one_peer_is_not_applied_when_another_connects(
             lone, LocalEndpoint(there.ctx).read_handshake(), taken
         )
         assert reasons(taken) == ["waits"]
-        transfer_changes(LocalEndpoint(third.ctx), LocalEndpoint(here.ctx), SyncResult(), 100)
+        transfer_changes(LocalEndpoint(third.ctx), LocalEndpoint(here.ctx))
     assert [one.reason for one in here.quarantine().quarantined] == ["waits"]
     assert here.policy_get(namespace="team").rules.max_reflection_depth == 5
 

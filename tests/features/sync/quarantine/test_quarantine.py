@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.features.sync import read_changes, receive_changes
+from holdfast.features.sync import apply_changes, read_changes
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, NotFound
 
@@ -30,9 +30,7 @@ def there(make: Callable[..., holdfast.Holdfast], here: holdfast.Holdfast, clock
     return make(agent_id="ai:bob@away", now=lambda: clock[0] + 30 * DAY)
 
 
-def send(
-    there: holdfast.Holdfast, here: holdfast.Holdfast, after: int = 0, **altered: Any
-) -> receive_changes.SyncResult:
+def send(there: holdfast.Holdfast, here: holdfast.Holdfast, after: int = 0, **altered: Any) -> apply_changes.SyncResult:
     """Send all changes of a store after a position, the first one altered."""
     with there.ctx.reading() as session:
         key = there.ctx.store.signing_key(session)
@@ -42,11 +40,11 @@ def send(
             read_changes.read_page(session, key, after, {}, 100),
         )
     changes = [msgspec.structs.replace(change, **altered if change.n == after + 1 else {}) for change in page.changes]
-    taken = receive_changes.SyncResult()
+    taken = apply_changes.SyncResult()
     with here.ctx.transaction() as write:
-        receiver = receive_changes.ChangeReceiver(write, greeting, taken)
-        receiver.apply(receiver.validate(page._replace(changes=changes)))
-        receiver.finish()
+        applier = apply_changes.ChangeApplier(write, greeting, taken)
+        applier.merge(applier.verify(page._replace(changes=changes)))
+        applier.finish()
     return taken
 
 

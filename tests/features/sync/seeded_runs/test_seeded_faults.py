@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from store_pool import StorePool, drive
 
-from holdfast.features.sync import apply_changes
+from holdfast.features.sync import merge_changes
 from holdfast.features.sync import read_changes as exchange
-from holdfast.features.sync.apply_changes import ChangeMerger
 from holdfast.features.sync.exchange import LocalEndpoint
+from holdfast.features.sync.merge_changes import ChangeMerger
 from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import conflicts
@@ -40,23 +40,23 @@ def drop_a_tombstone(patch: Patch) -> None:
 
 
 def skip_a_field(patch: Patch) -> None:
-    read = apply_changes.read_change
+    read = merge_changes.read_change
 
     def shorter(kind: Any, change: Any) -> Any:
         created, written = read(kind, change)
         return created, {name: cell for name, cell in written.items() if name != "priority"}
 
-    patch.setattr(apply_changes, "read_change", shorter)
+    patch.setattr(merge_changes, "read_change", shorter)
 
 
 def drop_unknown_fields(patch: Patch) -> None:
-    read = apply_changes.read_change
+    read = merge_changes.read_change
 
     def shorter(kind: Any, change: Any) -> Any:
         created, written = read(kind, change)
         return created, {name: cell for name, cell in written.items() if name != "mood"}
 
-    patch.setattr(apply_changes, "read_change", shorter)
+    patch.setattr(merge_changes, "read_change", shorter)
 
 
 def keep_one_context_for_a_whole_row(patch: Patch) -> None:
@@ -86,7 +86,7 @@ def thin_equal_values_when_joining(patch: Patch) -> None:
         newest = {canonical_json(value): stamp for stamp, value in sorted(values.items(), key=lambda item: item[0])}
         return FieldState({stamp: values[stamp] for stamp in newest.values()}, seen)
 
-    patch.setattr(apply_changes, "join", join)
+    patch.setattr(merge_changes, "join", join)
 
 
 def drop_kept_losers_from_a_change(patch: Patch) -> None:

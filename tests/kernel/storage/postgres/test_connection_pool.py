@@ -1,5 +1,6 @@
 """The connection pool: a waiter gets the first available connection, new or released."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -71,4 +72,19 @@ def test_a_wait_for_a_connection_that_times_out_is_an_error(address: str) -> Non
     pool.acquire()
     with pytest.raises(StoreBusy):
         pool.acquire(0.1)
+    pool.close()
+
+
+def test_interrupted_waits_leave_every_connection_available(postgres: Postgres) -> None:
+    pool = Pool(lambda: Connection.connect(postgres.url(), autocommit=True), 2, 2.0 * TIMEOUT)
+    held = [pool.acquire(), pool.acquire()]
+    for _ in held:
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            pool.acquire()
+        timer.join()
+    for connection in held:
+        pool.release(connection)
+    assert {pool.acquire(0.1), pool.acquire(0.1)} == set(held)
     pool.close()

@@ -13,11 +13,10 @@ from plans import SqlitePlans
 import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
-from holdfast.kernel.storage.sqlite.binary_index import LoadedIndex
-from holdfast.kernel.storage.sqlite.binary_signs import BLOCK_SIZE, signs_of
+from holdfast.kernel.storage.sqlite.binary_index import BLOCK_SIZE, LoadedIndex
 from holdfast.kernel.storage.sqlite.connection import open_database
 from holdfast.kernel.storage.sqlite.engine import SqliteSession, SqliteStore
-from holdfast.kernel.vector import Vector
+from holdfast.kernel.vector import Vector, signs_of
 from holdfast.settings import Settings
 
 MANY = 2 * BLOCK_SIZE + 300

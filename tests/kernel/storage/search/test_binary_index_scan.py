@@ -20,10 +20,9 @@ from holdfast.app import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING, Filter
 from holdfast.kernel.context import Caller
-from holdfast.kernel.storage.sqlite.binary_signs import signs_of
 from holdfast.kernel.storage.sqlite.engine import SqliteStore
 from holdfast.kernel.storage.sqlite.vectors import MIN_MEASURED
-from holdfast.kernel.vector import Embedding, Vector, unit_vector
+from holdfast.kernel.vector import Embedding, Vector, signs_of, unit_vector
 from holdfast.settings import Settings
 
 ME = Caller("ai:tester@here")
@@ -244,7 +243,7 @@ def read_binary_index(hold: Holdfast) -> dict[int, bytes]:
     assert isinstance(store, SqliteStore)
     return {
         int(number): column.tobytes()
-        for table in store._binary_index.load()._tables.values()
+        for table in store._binary_index().load()._tables.values()
         for number, column in zip(table.numbers[: table.used], table.words[:, : table.used].T, strict=True)
     }
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.kernel.storage.sqlite import binary_signs
+from holdfast.kernel.storage.sqlite import binary_index
 from holdfast.kernel.storage.sqlite.binary_index import _steps
 
 DISTANCES = st.lists(st.integers(0, 384), max_size=200)
@@ -28,7 +28,7 @@ def test_every_step_except_the_last_is_as_long_as_all_before_it(distances: list[
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("many", [3, 4, 5], ids=["less than two pages", "two pages", "more than two pages"])
 def test_rows_read_in_pages_are_all_searched(hold: Holdfast, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
-    monkeypatch.setattr(binary_signs, "PAGE_SIZE", 2)
+    monkeypatch.setattr(binary_index, "PAGE_SIZE", 2)
     for number in range(many):
         embedding = {"model": "own", "vector": [1.0, 1.0 + number]}
         hold.call("store", {"title": f"{number}", "content": f"Number {number}.", "embedding": embedding})

@@ -9,6 +9,7 @@ from vector_store import ME, cosine, direct, directions, near, put, store_with_v
 from holdfast import Holdfast
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.memories.store import EVERYTHING, Filter
+from holdfast.features.recall import search_index
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import MEMORY, content_hash
@@ -191,11 +192,11 @@ def test_similarity_is_computed_for_given_memories_with_a_current_embedding(hold
     hold.update(id=ids[2], content="something else")
     asked = Embedding("one", unit_vector([1, 0]))
     with hold.ctx.reading() as session:
-        found = vectors.compute_nearness(session, asked, content_hashes(session, [*ids, bare]))
-        assert vectors.compute_nearness(session, asked, {}) == {}
-        assert vectors.compute_nearness(session, asked._replace(model="other"), content_hashes(session, ids)) == {}
-        known = vectors.read_vectors(session, [ids[0], ids[2]], "one")
-        assert vectors.compute_nearness(session, asked, content_hashes(session, [*ids, bare]), known) == found
+        found = search_index.compute_nearness(session, asked, content_hashes(session, [*ids, bare]))
+        assert search_index.compute_nearness(session, asked, {}) == {}
+        assert search_index.compute_nearness(session, asked._replace(model="other"), content_hashes(session, ids)) == {}
+        known = search_index.read_vectors(session, [ids[0], ids[2]], "one")
+        assert search_index.compute_nearness(session, asked, content_hashes(session, [*ids, bare]), known) == found
     assert {id: list(passages.values()) for id, passages in found.items()} == {
         ids[0]: [pytest.approx(1.0)],
         ids[1]: [pytest.approx(0.5**0.5)],
@@ -226,7 +227,7 @@ def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfas
     with hold.ctx.reading() as session:
         asked = Embedding("one", unit_vector([1, 0]))
         found = vectors.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=10)
-        spans = vectors.compute_nearness(session, asked, content_hashes(session, ids[:1]))
+        spans = search_index.compute_nearness(session, asked, content_hashes(session, ids[:1]))
     assert found == [(ids[1], pytest.approx(1)), (ids[0], pytest.approx(0.5**0.5)), (ids[2], pytest.approx(0.1**0.5))]
     assert list(spans[ids[0]]) == [(-1, -1), (0, 7), (8, 16)]
     assert near(hold, unit_vector([1, 0]), limit=2) == [ids[1], ids[0]]

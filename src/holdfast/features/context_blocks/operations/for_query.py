@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.context_blocks import for_query as query_context
-from holdfast.features.memories.find_memories import build_filter
+from holdfast.features.memories.store import build_filter
 from holdfast.features.recall.operations.recall import QueryText
 from holdfast.features.recall.query import RecallRequest
 from holdfast.kernel.context import Context, with_ancestors

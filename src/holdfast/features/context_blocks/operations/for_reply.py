@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.context_blocks import for_reply as reply_context
 from holdfast.features.conversations import onboarding_progress
+from holdfast.features.conversations.onboarding import HINTS
 from holdfast.features.conversations.store import Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Namespace
@@ -135,9 +136,7 @@ def build_context(ctx: Context, request: BuildContext) -> BuildContextResult:
         tokens_used=done.tokens,
         budget=request.budget,
         language=LanguageView(name=done.language.name, by=done.language.by),
-        onboarding=UNSET
-        if done.step is None
-        else OnboardingView(step=done.step, hint=reply_context.get_hint(done.step)),
+        onboarding=UNSET if done.step is None else OnboardingView(step=done.step, hint=HINTS[done.step]),
         conversation_id=UNSET if done.conversation is None else done.conversation.id,
     )
 

@@ -326,6 +326,6 @@ def _build_persona_view(made: "Persona") -> PersonaView:
         source_ids=made.sources,
         created_at=str(format_time(memory.created_at)),
         stale=stale_view(made.stale),
-        untrusted=find_injections(f"{memory.title}\n{memory.content}") or UNSET,
+        untrusted=list(find_injections(f"{memory.title}\n{memory.content}")) or UNSET,
         **method_fields(made.how),
     )

@@ -46,6 +46,7 @@ class MiniLm:
         self._folder = folder
         self._lock = Lock()
         self._loaded: _LoadedModel | None = None
+        self.is_loaded = False
 
     def warm(self) -> None:
         """Start loading in the background; `embed` waits for it."""
@@ -75,6 +76,7 @@ class MiniLm:
         with self._lock:
             if self._loaded is None:
                 self._loaded = _load_model(self._folder, self._threads)
+                self.is_loaded = True
             return self._loaded
 
 

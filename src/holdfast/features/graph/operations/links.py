@@ -242,37 +242,3 @@ def kg_query(ctx: Context, request: KgQuery) -> KgQueryResult:
         count=len(views),
         truncated=truncated,
     )
-
-
-class KgTimeline(Request, frozen=True):
-    source_id: From
-    since: Annotated[Timestamp, Meta(description="Only links that started at this time or later.")] | None = None
-    until: Annotated[Timestamp, Meta(description="Only links that started at this time or earlier.")] | None = None
-    valid_at: ValidAt | None = None
-    limit: Limit = 200
-
-
-class Timeline(Struct, frozen=True, kw_only=True):
-    source_id: str
-    events: list[TargetView]
-    count: int
-
-
-@operation(
-    Effect.READ,
-    "GET /api/v1/kg/timeline",
-    family="graph",
-    examples=(
-        Example({"source_id": "no-such-memory"}, error="NOT_FOUND"),
-        Example({"source_id": "any", "since": "yesterday"}, error="VALIDATION_FAILED"),
-    ),
-)
-def kg_timeline(ctx: Context, request: KgTimeline) -> Timeline:
-    """List the outgoing links of a memory by start date."""
-    since, until = parse_time(request.since, "since"), parse_time(request.until, "until")
-    valid_at = parse_time(request.valid_at, "valid_at")
-    with ctx.reading() as session:
-        source, edges = link_service.list_timeline(
-            ctx, session, request.source_id, since=since, until=until, valid_at=valid_at, limit=request.limit
-        )
-    return Timeline(source_id=source.id, events=[target_view(edge, TargetView) for edge in edges], count=len(edges))

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.learning import lessons
-from holdfast.features.learning.lesson_rules import LessonProposal, read_evidence
+from holdfast.features.learning.lesson_rules import LessonProposal
+from holdfast.features.learning.lessons import LESSON
 from holdfast.features.learning.store import OutcomeFilter
 from holdfast.kernel.context import Context
-from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_time, parse_timestamp
@@ -37,23 +37,6 @@ class LessonView(Struct, frozen=True, kw_only=True):
     occurrences: int
     updated_at: str
     also_said: list[str] | UnsetType = UNSET
-
-
-def _build_lesson_view(memory: "Memory") -> LessonView:
-    about, evidence = memory.metadata, read_evidence(memory.metadata)
-    return LessonView(
-        id=memory.id,
-        domain=str(about.get("domain", "")),
-        rule=memory.content,
-        namespace=memory.namespace,
-        principal=str(about.get("principal", "")),
-        confidence=memory.confidence,
-        positive=evidence.positive,
-        negative=evidence.negative,
-        occurrences=int(about.get("occurrences", 1)),
-        updated_at=str(format_time(memory.updated_at)),
-        also_said=[str(one["rule"]) for one in about.get("said", [])] or UNSET,
-    )
 
 
 class LessonAdd(Request, frozen=True):
@@ -94,7 +77,9 @@ def lesson_add(ctx: Context, request: LessonAdd) -> LessonAddResult:
     place = lessons.build_scope(ctx, request.principal, request.namespace, request.domain)
     result = lessons.add_lesson(ctx, place, request.rule, tuple(request.outcomes))
     return LessonAddResult(
-        lesson=_build_lesson_view(result.memory), created=result.is_new, archived=[one.id for one in result.archived]
+        lesson=LESSON.view(LessonView, result.memory),
+        created=result.is_new,
+        archived=[one.id for one in result.archived],
     )
 
 
@@ -121,7 +106,7 @@ class Lessons(Struct, frozen=True, kw_only=True):
 def lesson_list(ctx: Context, request: LessonList) -> Lessons:
     """List lessons by confidence; a namespace comes before its parents."""
     found = lessons.list_lessons(ctx, request.namespace, request.domain, request.principal, request.limit)
-    return Lessons(lessons=[_build_lesson_view(one) for one in found], count=len(found))
+    return Lessons(lessons=LESSON.views(LessonView, found), count=len(found))
 
 
 class ProposalView(Struct, frozen=True, kw_only=True):
@@ -221,7 +206,7 @@ def outcome_record(ctx: Context, request: OutcomeRecord) -> OutcomeRecordResult:
     result = lessons.record_outcome(ctx, place, score, request.what, request.source, request.lesson_id)
     return OutcomeRecordResult(
         id=result.outcome.id,
-        lesson=UNSET if result.lesson is None else _build_lesson_view(result.lesson),
+        lesson=UNSET if result.lesson is None else LESSON.view(LessonView, result.lesson),
         proposes=UNSET if result.proposal is None else _build_proposal_view(result.proposal),
     )
 

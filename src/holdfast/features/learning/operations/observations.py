@@ -1,16 +1,16 @@
 """Operations on observations and limitations."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.learning import observations
+from holdfast.features.learning.observations import LIMITATION, OBSERVATION
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import parse_timestamp
 
 ObservationType = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
 Title = Annotated[str, Meta(min_length=1, max_length=512, description="Short title.", extra={"argument": True})]
@@ -30,21 +30,6 @@ class ObservationView(Struct, frozen=True, kw_only=True):
     why: str | UnsetType = UNSET
     where: str | UnsetType = UNSET
     learned: str | UnsetType = UNSET
-
-
-def _build_observation_view(memory: "Memory") -> ObservationView:
-    about: dict[str, Any] = memory.metadata
-    assert memory.category is not None
-    return ObservationView(
-        id=memory.id,
-        type=memory.category,
-        title=memory.title,
-        namespace=memory.namespace,
-        agent_id=memory.agent,
-        created_at=str(format_time(memory.created_at)),
-        updated_at=str(format_time(memory.updated_at)),
-        **{name: value_or_unset(about.get(name)) for name in ("what", "why", "where", "learned")},
-    )
 
 
 class ObservationSave(Request, frozen=True):
@@ -77,8 +62,9 @@ class ObservationSave(Request, frozen=True):
 def observation_save(ctx: Context, request: ObservationSave) -> ObservationView:
     """Store a typed observation: what, why, where, and the lesson from it."""
     parts = {name: part for name in observations.PARTS if (part := getattr(request, name)) is not None}
-    draft = observations.ObservationDraft(request.type, request.title, parts, request.namespace or ctx.namespace)
-    return _build_observation_view(observations.add_observation(ctx, draft))
+    place = request.namespace or ctx.namespace
+    added = observations.add_observation(ctx, request.type, request.title, parts, place)
+    return OBSERVATION.view(ObservationView, added)
 
 
 class ObservationUpdate(Request, frozen=True):
@@ -110,7 +96,9 @@ def observation_update(ctx: Context, request: ObservationUpdate) -> ObservationV
     if not changes and request.title is None and request.type is None:
         raise Invalid("Nothing to change: give at least one field.")
     parts = {name: part or None for name, part in changes.items()}
-    return _build_observation_view(observations.update_observation(ctx, request.id, request.title, request.type, parts))
+    return OBSERVATION.view(
+        ObservationView, observations.update_observation(ctx, request.id, request.title, request.type, parts)
+    )
 
 
 class ObservationSearch(Request, frozen=True):
@@ -149,7 +137,7 @@ def observation_search(ctx: Context, request: ObservationSearch) -> Observations
     found = observations.search_observations(
         ctx, request.query, tuple(request.type), request.namespace, since, request.limit
     )
-    return Observations(observations=[_build_observation_view(one) for one in found], count=len(found))
+    return Observations(observations=OBSERVATION.views(ObservationView, found), count=len(found))
 
 
 class LimitationView(Struct, frozen=True, kw_only=True):
@@ -164,22 +152,6 @@ class LimitationView(Struct, frozen=True, kw_only=True):
     plan: str | UnsetType = UNSET
     how: str | UnsetType = UNSET
     resolved_at: str | UnsetType = UNSET
-
-
-def _build_limitation_view(memory: "Memory") -> LimitationView:
-    about: dict[str, Any] = memory.metadata
-    return LimitationView(
-        id=memory.id,
-        title=memory.title,
-        description=memory.content,
-        status="resolved" if about.get("status") == "resolved" else "open",
-        namespace=memory.namespace,
-        created_at=str(format_time(memory.created_at)),
-        seen=len(about.get("evidence", [])),
-        plan=about.get("plan") or UNSET,
-        how=value_or_unset(about.get("how")) if about.get("status") == "resolved" else UNSET,
-        resolved_at=value_or_unset(about.get("resolved_at")) if about.get("status") == "resolved" else UNSET,
-    )
 
 
 class LimitationAdd(Request, frozen=True):
@@ -212,10 +184,10 @@ class LimitationAddResult(Struct, frozen=True, kw_only=True):
 )
 def limitation_add(ctx: Context, request: LimitationAdd) -> LimitationAddResult:
     """Add a limitation, or add evidence to the existing one."""
-    result = observations.add_limitation(
+    memory, is_new = observations.add_limitation(
         ctx, request.title, request.description, request.plan, request.namespace or ctx.namespace, request.evidence
     )
-    return LimitationAddResult(limitation=_build_limitation_view(result.memory), created=result.is_new)
+    return LimitationAddResult(limitation=LIMITATION.view(LimitationView, memory), created=is_new)
 
 
 class LimitationResolve(Request, frozen=True):
@@ -235,7 +207,7 @@ class LimitationResolve(Request, frozen=True):
 )
 def limitation_resolve(ctx: Context, request: LimitationResolve) -> LimitationView:
     """Mark a limitation as resolved."""
-    return _build_limitation_view(observations.resolve_limitation(ctx, request.id, request.how))
+    return LIMITATION.view(LimitationView, observations.resolve_limitation(ctx, request.id, request.how))
 
 
 class LimitationList(Request, frozen=True):
@@ -260,8 +232,7 @@ class Limitations(Struct, frozen=True, kw_only=True):
 def limitation_list(ctx: Context, request: LimitationList) -> Limitations:
     """List limitations, oldest first."""
     status = None if request.status == "all" else request.status
-    found = [
-        _build_limitation_view(one)
-        for one in observations.list_limitations(ctx, request.namespace, status, request.limit)
-    ]
+    found = LIMITATION.views(
+        LimitationView, observations.list_limitations(ctx, request.namespace, status, request.limit)
+    )
     return Limitations(limitations=found, count=len(found))

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.memories import find_memories
-from holdfast.features.memories.find_memories import build_filter
+from holdfast.features.memories.store import build_filter
 from holdfast.features.memories.views import MemoryView, memory_views
 from holdfast.features.reflections import invalidation_store as invalidations
 from holdfast.features.reflections import list_stale

@@ -5,9 +5,9 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.people import facts
+from holdfast.features.people.facts import FACT
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_time
@@ -29,21 +29,6 @@ class FactView(Struct, frozen=True, kw_only=True):
     learned_from: str | UnsetType = UNSET
     contradicted: list[str] | UnsetType = UNSET
     """Earlier values, oldest first."""
-
-
-def _fact_view(memory: "Memory") -> FactView:
-    before = [str(one["value"]) for one in memory.metadata.get("contradicted", [])]
-    return FactView(
-        key=memory.title,
-        value=memory.content,
-        principal=str(memory.metadata.get("principal", "")),
-        confidence=memory.confidence,
-        updated_at=str(format_time(memory.updated_at)),
-        memory_id=memory.id,
-        agent_id=memory.agent,
-        learned_from=memory.metadata.get("learned_from", UNSET),
-        contradicted=before or UNSET,
-    )
 
 
 class FactSet(Request, frozen=True):
@@ -93,7 +78,7 @@ def fact_set(ctx: Context, request: FactSet) -> FactSetResult:
     result = facts.set_fact(ctx, fact)
     changed = result.previous is not None and result.previous != request.value
     return FactSetResult(
-        fact=_fact_view(result.memory),
+        fact=FACT.view(FactView, result.memory),
         created=result.created,
         contradicts=value_or_unset(result.previous) if changed else UNSET,
     )
@@ -114,7 +99,7 @@ class FactGet(Request, frozen=True):
 )
 def fact_get(ctx: Context, request: FactGet) -> FactView:
     """Read a fact about a person."""
-    return _fact_view(facts.get_fact(ctx, request.principal or ctx.caller.agent, request.key))
+    return FACT.view(FactView, facts.get_fact(ctx, request.principal or ctx.caller.agent, request.key))
 
 
 class FactList(Request, frozen=True):
@@ -137,9 +122,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 )
 def fact_list(ctx: Context, request: FactList) -> Facts:
     """List the facts about a person."""
-    found = [
-        _fact_view(one) for one in facts.list_facts(ctx, request.principal or ctx.caller.agent, deleted=request.deleted)
-    ]
+    found = FACT.views(FactView, facts.list_facts(ctx, request.principal or ctx.caller.agent, deleted=request.deleted))
     return Facts(facts=found, count=len(found))
 
 
@@ -159,7 +142,7 @@ class FactEverybody(Request, frozen=True):
 )
 def fact_everybody(ctx: Context, request: FactEverybody) -> Facts:
     """List facts about all people, optionally of one key."""
-    found = [_fact_view(one) for one in facts.list_facts_of_all(ctx, request.key, request.limit, request.offset)]
+    found = FACT.views(FactView, facts.list_facts_of_all(ctx, request.key, request.limit, request.offset))
     return Facts(facts=found, count=len(found))
 
 
@@ -183,7 +166,7 @@ def fact_delete(ctx: Context, request: FactDelete) -> Facts:
     """Delete a fact, or all facts of a person; `fact restore` undoes it."""
     if (request.key is None) != request.every:
         raise Invalid("Give either key or every.", fields=["key", "every"])
-    deleted = [_fact_view(one) for one in facts.delete_facts(ctx, request.principal or ctx.caller.agent, request.key)]
+    deleted = FACT.views(FactView, facts.delete_facts(ctx, request.principal or ctx.caller.agent, request.key))
     return Facts(facts=deleted, count=len(deleted))
 
 
@@ -204,7 +187,7 @@ class FactRestore(Request, frozen=True):
 )
 def fact_restore(ctx: Context, request: FactRestore) -> FactView:
     """Restore the most recently deleted fact of a key."""
-    return _fact_view(facts.restore_fact(ctx, request.principal or ctx.caller.agent, request.key))
+    return FACT.view(FactView, facts.restore_fact(ctx, request.principal or ctx.caller.agent, request.key))
 
 
 class PastValueView(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.features.namespaces import service as namespace_service
-from holdfast.features.recall import budget
 from holdfast.features.recall import why_not as why_not_service
 from holdfast.features.recall.operations.recall import (
     QueryRequest,
@@ -16,7 +15,7 @@ from holdfast.features.recall.operations.recall import (
     list_shown_standards,
     render_standards,
 )
-from holdfast.features.recall.service import Hit
+from holdfast.features.recall.service import Hit, PackResult, fill_budget
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import AsOf, Id, KnownAt
 from holdfast.kernel.registry.operation import Effect, Example, operation, value_or_unset
@@ -81,8 +80,8 @@ def why_not(ctx: Context, request: WhyNot) -> WhyNotResult:
     def render_hit(hit: Hit) -> str:
         return encode_hit(hit_view(hit, explain=None), "json", explain=False)
 
-    def pick(hits: list[Hit]) -> tuple[list[Hit], budget.PackResult]:
-        return budget.fill_budget(hits, render_hit, request.budget_tokens, frame=frame, before=before)
+    def pick(hits: list[Hit]) -> tuple[list[Hit], PackResult]:
+        return fill_budget(hits, render_hit, request.budget_tokens, frame=frame, before=before)
 
     ask = build_recall_request(request, {memory.id for memory in namespace_standards})._replace(
         as_of=as_of, known_at=known_at

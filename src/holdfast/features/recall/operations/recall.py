@@ -6,10 +6,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.embeddings import service as embedding_service
-from holdfast.features.memories.find_memories import build_filter
+from holdfast.features.memories.store import build_filter
 from holdfast.features.memories.views import ConfidenceTier, MemoryView, get_confidence_tier, memory_view
 from holdfast.features.namespaces import service as namespace_service
-from holdfast.features.recall import budget, ranking
+from holdfast.features.recall import ranking
 from holdfast.features.recall import service as recall_service
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit
@@ -203,7 +203,7 @@ def recall(ctx: Context, request: Recall) -> RecallResult:
         build_recall_request(request, {memory.id for memory in standards})._replace(
             as_of=as_of, known_at=known_at, is_recorded=request.note
         ),
-        lambda hits: budget.fill_budget(
+        lambda hits: recall_service.fill_budget(
             hits, render_hit, request.budget_tokens, frame=frame, before=render_standards(shown_standards)
         ),
     )
@@ -278,7 +278,7 @@ def build_recall_request(request: QueryRequest, excluded: set[str]) -> RecallReq
         filter=build_filter(request, namespaces=with_ancestors(request.namespace) if request.namespace else ()),
         limit=request.limit,
         excluded=excluded,
-        embedding=embedding_of(request.embedding),
+        embedding=None if request.embedding is None else embedding_of(request.embedding),
         now=parse_time(request.now, "now"),
         utc_offset=utc_offset(request.now),
     )
@@ -310,7 +310,7 @@ def hit_view(hit: Hit, *, explain: str | None) -> RecalledMemory:
         matched=MatchedRange(piece.begins, piece.ends) if piece and hit.has_passages else UNSET,
         like=list(hit.like) or UNSET,
         superseded_by=value_or_unset(hit.superseded_by),
-        stale=stale_view(hit.stale),
+        stale=UNSET if hit.stale is None else stale_view(hit.stale),
         why=UNSET if explain is None else explain_score(hit.ranked, hit.memory, explain),
     )
 

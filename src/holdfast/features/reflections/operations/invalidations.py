@@ -10,7 +10,7 @@ from holdfast.features.reflections.invalidation import Status
 from holdfast.features.reflections.invalidation_store import MAX_HOPS, InvalidationFilter
 from holdfast.features.reflections.list_stale import NoticeView, ResolutionOutcome
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import HoldfastError, NotFound
+from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.records.validate import INVALIDATIONS_VIEW
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
@@ -242,38 +242,6 @@ def dependents(ctx: Context, request: Dependents) -> DependentsResult:
         for one in near
     ]
     return DependentsResult(id=id, dependents=views, count=len(views), total=len(found))
-
-
-class DependentsOfInvalidated(Request, frozen=True):
-    memory_id: Annotated[Id, Meta(extra={"argument": True})]
-
-
-class DirectDependent(Struct, frozen=True, kw_only=True):
-    id: str
-    namespace: str
-
-
-class DirectDependents(Struct, frozen=True, kw_only=True):
-    memory_id: str
-    count: int
-    dependents: list[DirectDependent]
-
-
-@operation(
-    Effect.READ,
-    "POST /api/v1/memory_dependents_of_invalidated",
-    family="power",
-    examples=(Example({"memory_id": "no-such-memory"}), Example({"memory_id": ""}, error="VALIDATION_FAILED")),
-)
-def dependents_of_invalidated(ctx: Context, request: DependentsOfInvalidated) -> DirectDependents:
-    """List direct dependents as ai-memory does; empty for an unknown memory."""
-    with ctx.reading() as session:
-        try:
-            id, found = list_stale.list_dependents(ctx, session, request.memory_id, hops=1)
-        except NotFound:
-            id, found = request.memory_id, []
-    views = [DirectDependent(id=one.memory.id, namespace=one.memory.namespace) for one in found]
-    return DirectDependents(memory_id=id, count=len(views), dependents=views)
 
 
 def to_memory_view(shown: NoticeView) -> MemoryView:

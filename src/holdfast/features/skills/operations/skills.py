@@ -14,7 +14,7 @@ from holdfast.features.skills.store import SkillEntry
 from holdfast.features.transfer.schema_v1 import decode_content, encode_content
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.local_files import LOCAL_SOURCES, local_path
+from holdfast.kernel.local_files import local_path
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import format_timestamp
@@ -151,7 +151,7 @@ def _read_draft(ctx: Context, request: SkillRegister) -> Draft:
 
 def require_local(ctx: Context, field: str) -> None:
     """Raise unless the caller is on this machine: only then may it name local paths."""
-    if ctx.caller.source not in LOCAL_SOURCES:
+    if not ctx.caller.is_local:
         raise Invalid(f"{field}: paths are only for the command line and the library", fields=[field])
 
 

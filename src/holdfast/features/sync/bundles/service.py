@@ -8,18 +8,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import read_changes
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.bundles.file import CHUNK, BundleHead, BundleWriter, read_bundle_file
 from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.read_changes import Handshake
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.dry_run import open_dry_run
-from holdfast.kernel.local_files import local_path, must_be_local, translate_os_errors
+from holdfast.kernel.local_files import local_path, translate_os_errors
 from holdfast.kernel.records.change import node_of
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
@@ -50,8 +49,8 @@ class ReadBundleResult(NamedTuple):
 
 def write_bundle(ctx: Context, file: str, since: int, peer: str | None = None) -> WriteBundleResult:
     """Write the journal after `since` to a signed file, atomically; with `peer`, only what that peer may read."""
-    must_reach_all_namespaces(ctx)
-    must_be_local(ctx, "file")
+    ctx.caller.require_all_namespaces()
+    ctx.caller.require_local("file")
     with ctx.reading() as session:
         scope = FULL_SCOPE if peer is None else _get_peer_scope(session, peer)
     key = ctx.signing_key()
@@ -124,8 +123,8 @@ def read_bundle(
     ctx: Context, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
 ) -> ReadBundleResult:
     """Verify a whole bundle, then apply it page by page; each page is durable before the next."""
-    must_reach_all_namespaces(ctx)
-    must_be_local(ctx, "file")
+    ctx.caller.require_all_namespaces()
+    ctx.caller.require_local("file")
     with _spool_file(file) as spool:
         head = _verify_bundle(spool)
         with ctx.reading() as session:

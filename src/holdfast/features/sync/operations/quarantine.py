@@ -45,24 +45,24 @@ class QuarantinedChangeView(Struct, frozen=True, kw_only=True):
     """The memory it is about."""
 
 
-def quarantined_change_view(held: "QuarantinedChange", senders: Mapping[str, str]) -> QuarantinedChangeView:
-    change = held.change
+def quarantined_change_view(quarantined: "QuarantinedChange", senders: Mapping[str, str]) -> QuarantinedChangeView:
+    change = quarantined.change
     return QuarantinedChangeView(
-        id=held.id,
-        reason=held.reason,
-        detail=held.detail,
+        id=quarantined.id,
+        reason=quarantined.reason,
+        detail=quarantined.detail,
         kind=change.kind,
         record=change.record,
         action=change.op,
         origin=change.origin,
         number=change.n,
-        peer=held.peer,
-        peer_name=value_or_unset(senders.get(held.peer)),
+        peer=quarantined.peer,
+        peer_name=value_or_unset(senders.get(quarantined.peer)),
         actor=change.actor,
         made_at=format_timestamp((change.at >> 16) * 1000),
-        kept_at=format_timestamp(held.recorded_at),
-        tried_at=format_timestamp(held.tried_at),
-        tries=held.tries,
+        kept_at=format_timestamp(quarantined.recorded_at),
+        tried_at=format_timestamp(quarantined.tried_at),
+        tries=quarantined.tries,
         memory_id=value_or_unset(change.about),
     )
 

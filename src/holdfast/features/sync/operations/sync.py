@@ -4,11 +4,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import conflicts as conflict_service
 from holdfast.features.sync import read_changes, status
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.exchange import ExchangeResult, sync_with
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.features.sync.status import PeerStatus
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
@@ -171,7 +170,7 @@ class SyncDigest(Struct, frozen=True, kw_only=True):
 )
 def sync_digest(ctx: Context, request: EmptyRequest) -> SyncDigest:
     """Print the digest of this store, to compare it with another."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         greeting = read_changes.build_handshake(session, ctx.now())
         return SyncDigest(
@@ -239,7 +238,7 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
 )
 def sync_status(ctx: Context, request: EmptyRequest) -> SyncStatus:
     """Show how far this store and its peers lag, and the last exchanges."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     overview = status.read_overview(ctx)
     return SyncStatus(
         node=overview.node,

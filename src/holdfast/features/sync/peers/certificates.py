@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid
-from holdfast.kernel.local_files import must_be_local, translate_os_errors
+from holdfast.kernel.local_files import translate_os_errors
 from holdfast.kernel.net.tls import fingerprint_of
 
 SIGNER = "ca"
@@ -42,7 +42,7 @@ class _Signer(NamedTuple):
 
 def make_certificate(ctx: Context, folder: Path, name: str, hosts: list[str]) -> CertificateFiles:
     """Create a server and client certificate for a store, and on first use the CA of the folder."""
-    must_be_local(ctx, "folder")
+    ctx.caller.require_local("folder")
     if not _NAME.fullmatch(name) or name == SIGNER:
         raise Invalid(f"name: 1 to 64 letters, digits or _ . -, and not {SIGNER}", fields=["name"])
     names = [_general_name(host) for host in hosts or [name]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, RemoteDisconnected
-from ssl import SSLContext, SSLEOFError, SSLError
+from ssl import SSLContext, SSLEOFError
 from time import monotonic
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,6 +22,7 @@ from holdfast.kernel.net import fingerprint
 from holdfast.kernel.net.compression import compress, decompress
 from holdfast.kernel.net.deadline import run_within
 from holdfast.kernel.net.failure import RequestFailure
+from holdfast.kernel.net.http_client import connection_failure
 from holdfast.kernel.net.outbound import PeerCredentials
 from holdfast.kernel.net.tls import client_context
 
@@ -112,8 +113,11 @@ class PeerClient:
                     return self._send_request(self._connection, path, body, encoding, sign, proves)
             self.close()
             return self._send_request(self._connect(deadline), path, body, encoding, sign, proves)
+        except TimeoutError:
+            raise RequestFailure("did not answer in time", retryable=True, is_timeout=True) from None
         except (OSError, HTTPException) as error:
-            raise _connection_failure(error) from None
+            untrusted = "failed the TLS handshake: check its address, its certificate and yours"
+            raise connection_failure(error, untrusted) from None
 
     @cached_property
     def _tls(self) -> SSLContext:
@@ -239,17 +243,3 @@ def _parse_error(body: bytes) -> tuple[str, str]:
         return "", ""
     text = "".join(letter for letter in error_body.error if letter.isprintable())
     return (error_body.code if _CODE.fullmatch(error_body.code) else ""), text[:MAX_ERROR_CHARS]
-
-
-def _connection_failure(error: OSError | HTTPException) -> RequestFailure:
-    match error:
-        case TimeoutError():
-            return RequestFailure("did not answer in time", retryable=True, is_timeout=True)
-        case HTTPException() | ConnectionResetError() | BrokenPipeError() | SSLEOFError():
-            return RequestFailure("closed the connection, or does not speak HTTP", retryable=True)
-        case SSLError():
-            return RequestFailure("failed the TLS handshake: check its address, its certificate and yours")
-        case socket.gaierror():
-            return RequestFailure("has an unknown host name", retryable=True)
-        case _:
-            return RequestFailure("cannot be reached", retryable=True)

@@ -49,9 +49,9 @@ def _encode_message(method: str, path: str, body: str, at: int, nonce: str, to: 
     return msgspec.json.encode([FORMAT, to, method.upper(), path, body, at, nonce])
 
 
-def answer_message(path: str, body: bytes, asked: RequestSignature) -> bytes:
+def answer_message(path: str, body: bytes, request: RequestSignature) -> bytes:
     """Return the bytes that a server signs for its response to this request."""
-    return request_message("ANSWER", path, body, asked.at, asked.nonce, to=asked.peer)
+    return request_message("ANSWER", path, body, request.at, request.nonce, to=request.peer)
 
 
 def to_headers(signed: RequestSignature) -> dict[str, str]:
@@ -60,10 +60,10 @@ def to_headers(signed: RequestSignature) -> dict[str, str]:
     return dict(zip(HEADERS, values, strict=True))
 
 
-def parse_headers(given: dict[str, str]) -> RequestSignature | None:
+def parse_headers(headers: dict[str, str]) -> RequestSignature | None:
     """Parse the signature headers; None if any is missing or malformed."""
     try:
-        peer, to, at, nonce, body, signature = (given[name] for name in HEADERS)
+        peer, to, at, nonce, body, signature = (headers[name] for name in HEADERS)
         read = RequestSignature(peer, to, int(at), nonce, body, bytes.fromhex(signature))
     except (KeyError, ValueError):
         return None

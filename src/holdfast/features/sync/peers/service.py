@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
 from holdfast.features.sync import status_store as status
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers import token as peer_token
@@ -25,7 +24,7 @@ ALL_NAMESPACES = (EVERYTHING,)
 
 def get_own_token(ctx: Context) -> PeerToken:
     """Return the token with which another store enrols this one."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         head = journal.get_head(session)
     return PeerToken(head.node, head.public_key)
@@ -43,7 +42,7 @@ def add_peer(
     pinned: str | None = None,
 ) -> Peer:
     """Enrol a store; its signature is accepted from now on."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
     parsed = peer_token.parse_token(token)
@@ -85,7 +84,7 @@ def change_peer(
     pinned: str | None = None,
 ) -> Peer:
     """Change a peer; None leaves a field unchanged, an empty URL or fingerprint removes it."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.transaction() as write:
         before = _get_peer(write.session, name)
         after = replace(
@@ -116,7 +115,7 @@ def _replace_key(peer: Peer, token: PeerToken) -> Peer:
 
 def remove_peer(ctx: Context, name: str) -> Peer:
     """Remove a peer. Once this returns its signature is rejected and its quarantined changes are deleted."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.transaction() as write:
         peer = _get_peer(write.session, name)
         peers.remove_peer(write.session, peer)
@@ -125,7 +124,7 @@ def remove_peer(ctx: Context, name: str) -> Peer:
 
 
 def list_peers(ctx: Context) -> list[Peer]:
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         return peers.list_peers(session)
 
@@ -137,7 +136,7 @@ def _get_peer(session: Session, name: str) -> Peer:
     return peer
 
 
-def _normalize_url(given: str | None) -> str | None:
-    if not given:
+def _normalize_url(url: str | None) -> str | None:
+    if not url:
         return None
-    return parse_address(given).geturl().rstrip("/")
+    return parse_address(url).geturl().rstrip("/")

@@ -35,8 +35,8 @@ def parse_token(text: str) -> PeerToken:
     return token
 
 
-def _checksum(said: bytes) -> bytes:
-    return sha256(b"holdfast peer" + said).digest()[:CHECKSUM_BYTES]
+def _checksum(payload: bytes) -> bytes:
+    return sha256(b"holdfast peer" + payload).digest()[:CHECKSUM_BYTES]
 
 
 def _token_error() -> Invalid:

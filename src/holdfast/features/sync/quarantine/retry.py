@@ -5,11 +5,11 @@ import traceback
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 
+from holdfast.features.sync.apply_changes import RejectedChange, SyncResult, apply_quarantined, put_in_quarantine
 from holdfast.features.sync.peers.filter import NamespaceFilter
 from holdfast.features.sync.peers.store import get_scope
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.store import RETRYABLE, QuarantinedChange
-from holdfast.features.sync.receive_changes import RejectedChange, SyncResult, apply_quarantined, put_in_quarantine
 from holdfast.features.sync.validate_changes import Refusal
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import OperationCancelled, StoreError
@@ -41,7 +41,7 @@ class QuarantineRetry:
         self.positions: list[Position] = []
         """The journal positions of each transaction."""
 
-    def after_page(self, told: Collection[ChangeId], *, applied: bool) -> None:
+    def after_page(self, sent: Collection[ChangeId], *, applied: bool) -> None:
         """Retry changes that may be applicable now, except those of the page itself.
 
         Never fails the page, which is durable: on an error the retry happens after the next page.
@@ -50,7 +50,7 @@ class QuarantineRetry:
             with self._ctx.reading() as session:
                 changes = self._list_due(session) + self._list_back_in_scope(session)
                 changes += self._list_waiting(session) if applied else []
-            self.retry([one for one in changes if one.name not in told])
+            self.retry([one for one in changes if one.name not in sent])
         except (OperationCancelled, StoreError) as error:
             log.warning("Could not retry quarantined changes: %s", error.message)
 
@@ -60,39 +60,39 @@ class QuarantineRetry:
             changes = self._list_due(session)
         self.retry(changes)
 
-    def retry(self, held: Sequence[QuarantinedChange]) -> None:
+    def retry(self, changes: Sequence[QuarantinedChange]) -> None:
         """Retry changes, then those that waited for the applied ones."""
-        while held:
-            done = self._apply({one.name: one for one in held})
+        while changes:
+            done = self._apply({one.name: one for one in changes})
             done.rejected_by_name = {
                 name: why for name, why in done.rejected_by_name.items() if name in self._result.rejected_by_name
             }
             self._result.add(done)
             with self._ctx.reading() as session:
-                held = self._list_waiting(session) if done.applied else []
+                changes = self._list_waiting(session) if done.applied else []
 
-    def _apply(self, held: Mapping[ChangeId, QuarantinedChange]) -> SyncResult:
+    def _apply(self, changes: Mapping[ChangeId, QuarantinedChange]) -> SyncResult:
         """Apply all in one transaction; if that fails, split them in halves to isolate the failing one."""
         done = type(self._result)()
         try:
             with self._ctx.transaction() as write:
-                for _, many in groupby(sorted(held.values(), key=_sender), key=_sender):
+                for _, many in groupby(sorted(changes.values(), key=_sender), key=_sender):
                     apply_quarantined(write, list(many), done, owner=self._owner, scope=self._scope, files=self._files)
         except Exception as error:
             if isinstance(error, OperationCancelled) or (
                 isinstance(error, StoreError) and type(error) is not StoreError
             ):
                 raise  # not the fault of the changes
-            return self._apply_apart(held, error)
+            return self._apply_apart(changes, error)
         self.positions.extend(write.positions)
         return done
 
-    def _apply_apart(self, held: Mapping[ChangeId, QuarantinedChange], error: Exception) -> SyncResult:
-        if len(held) == 1:
-            return self._give_up(next(iter(held.values())), error)
-        names, done = list(held), type(self._result)()
+    def _apply_apart(self, changes: Mapping[ChangeId, QuarantinedChange], error: Exception) -> SyncResult:
+        if len(changes) == 1:
+            return self._give_up(next(iter(changes.values())), error)
+        names, done = list(changes), type(self._result)()
         for part in (names[: len(names) // 2], names[len(names) // 2 :]):
-            done.add(self._apply({name: held[name] for name in part}))
+            done.add(self._apply({name: changes[name] for name in part}))
         return done
 
     def _give_up(self, one: QuarantinedChange, error: Exception) -> SyncResult:
@@ -122,11 +122,11 @@ class QuarantineRetry:
     def _list_waiting(self, session: Session) -> list[QuarantinedChange]:
         return self._select_same_scope(session, quarantine_store.list_by_reasons(session, RETRYABLE))
 
-    def _select_same_scope(self, session: Session, held: list[QuarantinedChange]) -> list[QuarantinedChange]:
+    def _select_same_scope(self, session: Session, changes: list[QuarantinedChange]) -> list[QuarantinedChange]:
         """Select the changes of senders with exactly this scope."""
-        alike = {node for node in {one.peer for one in held} if get_scope(session, node) == self._scope}
-        return [one for one in held if one.peer in alike]
+        alike = {node for node in {one.peer for one in changes} if get_scope(session, node) == self._scope}
+        return [one for one in changes if one.peer in alike]
 
 
-def _sender(held: QuarantinedChange) -> str:
-    return held.peer
+def _sender(quarantined: QuarantinedChange) -> str:
+    return quarantined.peer

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from holdfast.features.admin.backup import must_reach_all_namespaces
+from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quarantine import store as quarantine_store
 from holdfast.features.sync.quarantine.retry import QuarantineRetry
 from holdfast.features.sync.quarantine.store import QuarantinedChange
-from holdfast.features.sync.receive_changes import SyncResult
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Session
@@ -24,7 +23,7 @@ class RetryOutcome(NamedTuple):
 
 def list_quarantined(ctx: Context, *, limit: int, skip: int) -> tuple[list[QuarantinedChange], int]:
     """List quarantined changes of all namespaces, newest first, with their total."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         return quarantine_store.list_page(session, limit=limit, skip=skip)
 
@@ -36,14 +35,14 @@ def get_sender_names(ctx: Context) -> dict[str, str]:
 
 
 def get_quarantined(ctx: Context, id: str) -> QuarantinedChange:
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.reading() as session:
         return quarantine_store.get_by_id(session, id)
 
 
 def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = False) -> list[RetryOutcome]:
     """Retry changes as if they had just arrived, separately per sender; without ids, all of them."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     owner = None if trust_source else ctx.caller.agent
     with ctx.reading() as session:
         changes = [quarantine_store.get_by_id(session, id) for id in dict.fromkeys(ids)] or quarantine_store.list_all(
@@ -57,9 +56,9 @@ def retry_quarantined(ctx: Context, ids: Sequence[str], *, trust_source: bool = 
     return [RetryOutcome(one, remaining.get(one.id)) for one in changes]
 
 
-def _sender_key(held: QuarantinedChange) -> tuple[str, bool]:
+def _sender_key(quarantined: QuarantinedChange) -> tuple[str, bool]:
     """Return the sender, and whether the change exceeded the sender's rights."""
-    return held.peer, held.reason in ("scope", "governance")
+    return quarantined.peer, quarantined.reason in ("scope", "governance")
 
 
 def _get_scope(session: Session, node: str, *, beyond: bool) -> PeerScope:
@@ -81,7 +80,7 @@ def apply_due(ctx: Context) -> None:
 
 def drop_quarantined(ctx: Context, ids: Sequence[str]) -> list[QuarantinedChange]:
     """Drop changes permanently and return them; they are rejected if they arrive again."""
-    must_reach_all_namespaces(ctx)
+    ctx.caller.require_all_namespaces()
     with ctx.transaction() as write:
         changes = [quarantine_store.get_by_id(write.session, id) for id in dict.fromkeys(ids)]
         for one in changes:

@@ -44,10 +44,6 @@ def get_id(origin: str, n: int) -> str:
     return derive_id("quarantined", origin, str(n))
 
 
-def has_any(session: Session) -> bool:
-    return session.row("quarantine_any") is not None
-
-
 def list_page(session: Session, *, limit: int, skip: int) -> tuple[list[QuarantinedChange], int]:
     """Return a page of quarantined changes, newest first, with their total."""
     rows = session.rows("quarantine_page", limit=limit, skip=skip)
@@ -78,17 +74,12 @@ def get_by_id(session: Session, id: str) -> QuarantinedChange:
     raise NotFound("No such change in quarantine. List them with `holdfast quarantine list`.", id=id)
 
 
-def drop_change(session: Session, held: QuarantinedChange, agent: str, now: int) -> None:
+def drop_change(session: Session, quarantined: QuarantinedChange, agent: str, now: int) -> None:
     """Delete a change and remember its digest, so it is rejected from now on."""
-    change = held.change
+    change = quarantined.change
     session.do("quarantine_drop", origin=change.origin, n=change.n)
-    names = {"origin": change.origin, "n": change.n, "reason": held.reason}
+    names = {"origin": change.origin, "n": change.n, "reason": quarantined.reason}
     session.do("dropped_put", digest=change_digest(change), **names, now=now, agent=agent)
-
-
-def list_dropped_digests(session: Session) -> frozenset[str]:
-    """Return the digests of dropped changes; a different change with the same number has another digest."""
-    return frozenset(row[0] for row in session.rows("dropped_list"))
 
 
 def purge_record(session: Session, kind: str, record: str, seen: Mapping[str, int]) -> None:
@@ -110,6 +101,7 @@ def purge_record(session: Session, kind: str, record: str, seen: Mapping[str, in
 
 
 def change_digest(change: Change) -> str:
+    """Hash a change; a different change with the same number has another digest."""
     return sha256(signed_bytes(change) + change.signature.encode()).hexdigest()
 
 

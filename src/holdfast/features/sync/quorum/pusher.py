@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from random import random
 from typing import Protocol
 
+from holdfast.features.sync.apply_changes import SyncResult, require_different_stores
 from holdfast.features.sync.daemon import compute_pause
-from holdfast.features.sync.exchange import LocalEndpoint
+from holdfast.features.sync.exchange import LocalEndpoint, find_cursor, read_pages
 from holdfast.features.sync.peers.client import PeerClient
 from holdfast.features.sync.quorum.pending_ack import NackReason, PendingAck, Reason
-from holdfast.features.sync.read_changes import Handshake, Page
-from holdfast.features.sync.receive_changes import SyncResult, must_be_different_stores
+from holdfast.features.sync.read_changes import Page
 from holdfast.features.sync.remote_endpoint import RemoteEndpoint, get_access, get_scope
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import HoldfastError, OperationCancelled
@@ -112,36 +112,26 @@ class PeerPusher:
         there = RemoteEndpoint(self._ctx, self._client)
         here = LocalEndpoint(self._ctx, scope=get_scope(self._ctx, there, self.name))
         sender, peer = here.read_handshake(), there.read_handshake()
-        must_be_different_stores(sender, peer)
+        require_different_stores(sender, peer)
         known = {origin: reached.n for origin, reached in peer.vector.items()}
         names = {one.change.name for one in waiting}
         answered = {name for name in names if name.n <= known.get(name.origin, 0)}
         self._quorum.record_acks(self.name, peer.node, answered)
-        followed = there.get_cursor(sender) if there.get_cursor(sender) <= sender.seq else 0
-        for page, sender in _read_pages(here, min([followed, *(one.change.seq - 1 for one in waiting)]), known):
+        after = min([find_cursor(here, there), *(one.change.seq - 1 for one in waiting)])
+        for page, sender in read_pages(here, after, known, PAGE):
             result = SyncResult()
             there.apply_changes(page._replace(upto=max(page.upto, there.get_cursor(sender))), sender, result)
             answered |= self._record_outcomes(peer.node, page, result)
         self._record_nacks(names - answered, "rejected", "may not read its namespace")
 
-    def _record_outcomes(self, node: str, page: Page, taken: SyncResult) -> set[ChangeId]:
+    def _record_outcomes(self, node: str, page: Page, result: SyncResult) -> set[ChangeId]:
         """Record the peer's outcome for each sent change; return the names of the sent changes."""
         sent = {ChangeId(change.origin, change.n) for change in page.changes}
-        self._quorum.record_acks(self.name, node, sent - taken.rejected_by_name.keys())
-        for name in sent & taken.rejected_by_name.keys():
-            why = taken.rejected_by_name[name]
+        self._quorum.record_acks(self.name, node, sent - result.rejected_by_name.keys())
+        for name in sent & result.rejected_by_name.keys():
+            why = result.rejected_by_name[name]
             self._record_nacks([name], "rejected", f"rejected it: {why.detail} [{why.reason}]")
         return sent
 
     def _record_nacks(self, names: Iterable[ChangeId], reason: Reason, what: str) -> None:
         self._quorum.record_nacks(self.name, names, NackReason(reason, what))
-
-
-def _read_pages(here: LocalEndpoint, after: int, known: Mapping[str, int]) -> Iterator[tuple[Page, Handshake]]:
-    """Yield local pages after a sequence number without known changes, each with the current handshake."""
-    more = True
-    while more:
-        page, sender = here.read_changes(after, known, PAGE), here.read_handshake()
-        if page.upto > after or page.states:
-            yield page, sender
-        after, more = page.upto, page.more

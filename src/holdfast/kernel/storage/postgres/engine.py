@@ -13,13 +13,13 @@ from psycopg.types.numeric import Int8Dumper
 
 from holdfast.kernel import errors
 from holdfast.kernel.storage import index_terms, statements
+from holdfast.kernel.storage.index_terms import DocumentFrequencies
 from holdfast.kernel.storage.port import Row, SearchTexts, SqlPart
 from holdfast.kernel.storage.postgres.address import Address
 from holdfast.kernel.storage.postgres.driver_errors import translate_error
 from holdfast.kernel.storage.postgres.full_text import bm25_idf, join_tsqueries, lexeme, to_tsvector
 from holdfast.kernel.storage.postgres.pool import Connection
 from holdfast.kernel.storage.postgres.vectors import VectorDumper, find_nearest
-from holdfast.kernel.storage.term_stats import TermCounts
 from holdfast.kernel.vector import Vector
 
 HERE = Path(__file__).parent
@@ -94,14 +94,14 @@ class PostgresSession:
     def __init__(
         self,
         connection: Connection,
-        counts: TermCounts | None = None,
+        counts: DocumentFrequencies | None = None,
         *,
         writes: bool = False,
         key: bytes | None = None,
     ) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
-        self._counts = counts or TermCounts(MIN_COMMON)
+        self._counts = counts or DocumentFrequencies(MIN_COMMON)
         self._failed: errors.StoreError | None = None
         self._writes = writes
         self._queued: list[tuple[str, list[Mapping[str, Any]]]] = []

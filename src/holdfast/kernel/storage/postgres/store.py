@@ -13,6 +13,7 @@ import psycopg
 
 from holdfast.kernel import errors
 from holdfast.kernel.storage import migrations, port
+from holdfast.kernel.storage.index_terms import DocumentFrequencies
 from holdfast.kernel.storage.port import Fault, Row, Session
 from holdfast.kernel.storage.postgres import copy_file, health
 from holdfast.kernel.storage.postgres.address import Address
@@ -31,7 +32,6 @@ from holdfast.kernel.storage.postgres.engine import (
 )
 from holdfast.kernel.storage.postgres.notifications import CommitListener
 from holdfast.kernel.storage.postgres.pool import Connection, Pool, is_closed_by_server
-from holdfast.kernel.storage.term_stats import TermCounts
 
 
 class StoreInfo(NamedTuple):
@@ -69,7 +69,7 @@ class PostgresStore:
         self._about = about
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._counts = TermCounts(MIN_COMMON)
+        self._counts = DocumentFrequencies(MIN_COMMON)
         self._pool = Pool(lambda: connect(address), address.pool_size, address.wait_seconds)
         self._listener = CommitListener(lambda: connect(address), about.channel)
         self._pid = os.getpid()
@@ -226,7 +226,7 @@ class PostgresStore:
             prepare()
             copy_file.replace_store(session, by)
             self._commit(connection, session)
-            self._counts = TermCounts(MIN_COMMON)
+            self._counts = DocumentFrequencies(MIN_COMMON)
 
     def faults(self) -> list[Fault]:
         return health.faults(self._address)

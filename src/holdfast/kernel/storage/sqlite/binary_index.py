@@ -11,11 +11,15 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from holdfast.kernel.storage.port import Session
-from holdfast.kernel.storage.sqlite.binary_signs import BLOCK_SIZE, WORD_BYTES, read_pages
+from holdfast.kernel.storage.port import Row, Session
+from holdfast.kernel.vector import WORD_BYTES
 
 WORDS_PER_COUNT = 3
 """Words whose differing bits a byte can count."""
+BLOCK_SIZE = 1024
+"""Vectors per packed block, as in the migration."""
+PAGE_SIZE = 50_000
+"""Vectors read per statement: a million Python rows would take a gigabyte."""
 BLOCKS_PER_READ = 64
 """Blocks read per statement."""
 CLOSE_SHARE = 0.177
@@ -111,10 +115,21 @@ def _read_new(session: Session, model: str, size: int, after: int, last: int) ->
 
 
 def _read_rows(session: Session, model: str, size: int, after: int, last: int) -> Iterator[SignRows]:
-    for page in read_pages(session, model, size, after, last):
+    for page in _read_pages(session, model, size, after, last):
         signs = numpy.frombuffer(b"".join(row[2] for row in page), "<u8").reshape(len(page), -1)
         numbers, rows = zip(*((number, row) for number, row, _ in page), strict=True)
         yield SignRows(numpy.array(numbers, numpy.int64), numpy.array(rows, numpy.int64), signs)
+
+
+def _read_pages(session: Session, model: str, size: int, after: int, last: int) -> Iterator[list[Row]]:
+    """Read the rows between two numbers in pages."""
+    while after < last:
+        page = session.rows("binary_index_page", model=model, size=size, after=after, last=last, limit=PAGE_SIZE)
+        if page:
+            yield page
+        if len(page) < PAGE_SIZE:
+            return
+        after = page[-1][0]
 
 
 def _unpack_block(value: bytes, size: int, gone: NDArray[numpy.int64]) -> SignRows:

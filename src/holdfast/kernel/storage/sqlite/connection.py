@@ -2,17 +2,18 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from struct import pack
 from time import sleep
 from typing import Any
 
 import apsw
 
 from holdfast.kernel import errors
-from holdfast.kernel.storage.sqlite.binary_signs import pack_block, signs_of
+from holdfast.kernel.vector import signs_of
 
 MAX_WAL_BYTES = 16 << 20
 CACHE_KB = 32_000
@@ -67,8 +68,15 @@ def open_database(name: str, vfs: str = "") -> apsw.Connection:
     return connection
 
 
+def _pack_block(rows: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Encode numbers, rows and bits of a block as one value."""
+    ordered = sorted(rows)
+    numbers = [*(number for number, _, _ in ordered), *(row for _, row, _ in ordered)]
+    return pack(f"<{len(numbers)}q", *numbers) + b"".join(signs for _, _, signs in ordered)
+
+
 def _pack_aggregate() -> tuple[list[Any], Callable[..., None], Callable[[list[Any]], bytes]]:
-    return [], lambda found, *one: found.append(one), pack_block
+    return [], lambda found, *one: found.append(one), _pack_block
 
 
 def connect(file: Path, vfs: str) -> apsw.Connection:

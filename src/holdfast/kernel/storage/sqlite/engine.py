@@ -16,6 +16,7 @@ import msgspec
 from holdfast.kernel import errors
 from holdfast.kernel.journal.journal import public_key_of
 from holdfast.kernel.storage import migrations, port, statements
+from holdfast.kernel.storage.index_terms import DocumentFrequencies
 from holdfast.kernel.storage.port import Fault, Row, SearchTexts, Session, SqlPart
 from holdfast.kernel.storage.sqlite import schema
 from holdfast.kernel.storage.sqlite.connection import (
@@ -29,7 +30,6 @@ from holdfast.kernel.storage.sqlite.connection import (
     wait_for_lock,
 )
 from holdfast.kernel.storage.sqlite.vectors import BinaryIndex, find_close, find_nearest
-from holdfast.kernel.storage.term_stats import TermCounts
 from holdfast.kernel.vector import Vector
 
 APPLICATION_ID = 0x484F4C44
@@ -67,11 +67,14 @@ class SqliteSession:
     """Runs named statements on one connection."""
 
     def __init__(
-        self, connection: apsw.Connection, counts: TermCounts | None = None, binary_index: BinaryIndex | None = None
+        self,
+        connection: apsw.Connection,
+        counts: DocumentFrequencies | None = None,
+        binary_index: Callable[[], BinaryIndex] | None = None,
     ) -> None:
         self._connection = connection
-        self._counts = counts or TermCounts(MIN_COMMON)
-        self._binary_index = binary_index
+        self._counts = counts or DocumentFrequencies(MIN_COMMON)
+        self._binary_index = binary_index or cache(BinaryIndex)
         self._failed: errors.StoreError | None = None
 
     def rows(self, name: str, /, **params: Any) -> list[Row]:
@@ -134,17 +137,12 @@ class SqliteSession:
         return quote_word(word)
 
     def nearest(self, vector: Vector, parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int) -> list[Row]:
-        return find_nearest(self, self._own_or_shared_index(), vector, parts, params, limit)
+        return find_nearest(self, self._binary_index(), vector, parts, params, limit)
 
     def nearest_many(
         self, many: Sequence[Vector], parts: Sequence[SqlPart], params: Mapping[str, Any], limit: int
     ) -> list[list[Row]] | None:
-        return find_close(self, self._own_or_shared_index(), many, parts, params, limit)
-
-    def _own_or_shared_index(self) -> BinaryIndex:
-        if self._binary_index is None:
-            self._binary_index = BinaryIndex()
-        return self._binary_index
+        return find_close(self, self._binary_index(), many, parts, params, limit)
 
     def vectors(self, ids: Sequence[str], model: str) -> list[Row]:
         return self.rows("embedding_of", ids=list(ids), model=model)
@@ -188,8 +186,9 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._local = threading.local()
         self._writer: OpenConnection | None = None
-        self._counts = TermCounts(MIN_COMMON)
-        self._binary_index = BinaryIndex()
+        self._counts = DocumentFrequencies(MIN_COMMON)
+        self._binary_index = cache(BinaryIndex)
+        """Returns the binary index that all readers share; the first search creates it."""
         self._key: bytes | None = None
         self._key_seen: tuple[int, int, int] | None = None
         self._connections_lock = threading.Lock()
@@ -264,7 +263,7 @@ class SqliteStore:
         file = self._file_id()
         if opened is not None and opened.file != file:
             opened.connection.close(True)
-            self._binary_index = BinaryIndex()
+            self._binary_index = cache(BinaryIndex)
             self._prepare()
         elif opened is not None:
             return opened

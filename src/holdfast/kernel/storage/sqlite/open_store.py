@@ -135,7 +135,10 @@ def is_current(connection: apsw.Connection, path: Path, latest: Sequence[migrati
         return False
     if version > latest[-1].number:
         raise errors.NewerStore
-    return version == latest[-1].number and not migrations.pending_migrations(applied_migrations(connection), latest)
+    if version < latest[-1].number:
+        return False
+    applied = applied_migrations(connection)
+    return applied == {one.number: one.checksum for one in latest} or not migrations.pending_migrations(applied, latest)
 
 
 def applied_migrations(connection: apsw.Connection) -> dict[int, str]:

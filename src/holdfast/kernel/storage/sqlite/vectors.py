@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holdfast.kernel.cosine import cosines, numpy_loaded
 from holdfast.kernel.storage.port import Row, Session, SqlPart
-from holdfast.kernel.storage.sqlite.binary_signs import read_pages, signs_of
-from holdfast.kernel.vector import Vector
+from holdfast.kernel.vector import Vector, cosines, numpy_loaded, signs_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.storage.sqlite.binary_index import LoadedIndex
@@ -27,7 +25,7 @@ MAX_MEASURED = 10 * MIN_MEASURED
 NO_COSINE = -2.0
 """Lower than every cosine."""
 MAX_WITHOUT_NUMPY = 30_000
-"""Up to this many vectors, a process's first search runs without numpy: it may be the only one."""
+"""Vectors a process scans without numpy: it may be the only search, or one of a few in a small store."""
 WIDE_FILTERS = frozenset({"memory.visible", "memory.live", "memory.kept"})
 """Filters that usually leave most memories."""
 _NUMBERS = msgspec.json.Decoder(list[int])
@@ -38,7 +36,7 @@ class BinaryIndex:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._has_searched = False
+        self._left_without_numpy = MAX_WITHOUT_NUMPY
         self._index: LoadedIndex | None = None
 
     def load(self) -> LoadedIndex:
@@ -49,10 +47,12 @@ class BinaryIndex:
             self._index = self._index or LoadedIndex()
             return self._index
 
-    def is_small_first_search(self, session: Session) -> bool:
-        """Whether this is the first search, in a store so small that loading numpy would take longer."""
-        first, self._has_searched = not self._has_searched, True
-        return first and not numpy_loaded() and session.rows("embedding_last")[0][0] <= MAX_WITHOUT_NUMPY
+    def can_search_without_numpy(self, session: Session) -> bool:
+        """Whether the searches of this process are still so few and small that loading numpy would take longer."""
+        if numpy_loaded():
+            return False
+        self._left_without_numpy -= session.rows("embedding_last")[0][0]
+        return self._left_without_numpy >= 0
 
 
 def find_nearest(
@@ -70,7 +70,7 @@ def find_nearest(
     width = max(MIN_MEASURED, PASSAGES_PER_MEMORY * limit)
     best: dict[str, float] = {}
     for numbers in (
-        search.scan_without_numpy(width) if index.is_small_first_search(session) else search.scan(index, width)
+        search.scan_without_numpy(width) if index.can_search_without_numpy(session) else search.scan(index, width)
     ):
         found = _exact_cosines(session, vector, numbers, parts, params)
         search.remove_deleted(index, numbers, [number for number, _, _ in found])
@@ -143,8 +143,9 @@ class Search(NamedTuple):
         ((last,),) = self.session.rows("embedding_last")
         order = sorted(
             ((int.from_bytes(signs, "little") ^ asked).bit_count(), number)
-            for page in read_pages(self.session, self.model, len(self.query), 0, last)
-            for number, row, signs in page
+            for number, row, signs in self.session.rows(
+                "binary_index_page", model=self.model, size=len(self.query), after=0, last=last, limit=last
+            )
             if among is None or row in among
         )
         numbers, start = [number for _, number in order], 0

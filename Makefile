@@ -39,6 +39,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_imports.py
 	$(BIN)/python tools/make_operation_index.py --check
+	$(BIN)/python tools/make_stubs.py --check
 	$(BIN)/python tools/count_names.py
 	$(BIN)/python tools/show_walks.py --check-docs
 	$(BIN)/python -m holdfast.surfaces.reference --check docs/reference
@@ -92,6 +93,7 @@ format: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/make_operation_index.py
+	$(BIN)/python tools/make_stubs.py
 	$(BIN)/python -m holdfast.surfaces.reference docs/reference
 	$(BIN)/python tools/show_walks.py --docs
 

@@ -18,6 +18,7 @@ from benchmarks.synthetic.synthetic_text import Prose
 from benchmarks.timing import in_turns, timer
 from holdfast.app import Holdfast
 from holdfast.features.recall.quality.timing import Spread, measure_spread
+from holdfast.types import TurnInput
 
 TASKS = 10_000
 MESSAGES = 100_000
@@ -71,7 +72,9 @@ def measure_context(hold: Holdfast, messages: int, questions: int) -> Spread:
     said = [prose.content() for _ in range(messages)]
     for begin in range(0, messages, TURNS):
         part = said[begin : begin + TURNS]
-        turns = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(part)]
+        turns: list[TurnInput] = [
+            {"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate(part)
+        ]
         hold.conversation_say(turns=turns, principal="ann", channel=f"cli-{begin // EACH}", namespace="shop")
     for n in range(20):
         hold.fact_set(key=f"key {n}", value=said[n], principal="ann")

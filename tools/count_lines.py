@@ -20,7 +20,7 @@ from holdfast.kernel.registry.operation import Operation
 from holdfast.operations import REGISTRY
 
 SOURCES = Path(__file__).resolve().parents[1] / "src/holdfast"
-GENERATED = ("operation_index.py", "*.pyi")
+GENERATED = ("operation_index.py", "types.py", "*.pyi")
 Definition = tuple[str, str]
 """A module, and a name in it."""
 

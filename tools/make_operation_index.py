@@ -7,6 +7,7 @@ python tools/make_operation_index.py --check    # fail if it is not up to date
 import sys
 from pathlib import Path
 
+from holdfast.kernel.registry.encoding import wire_type
 from holdfast.operations import MODULES, REGISTRY, import_all
 
 FILE = Path(__file__).resolve().parents[1] / "src/holdfast/operation_index.py"
@@ -25,8 +26,10 @@ def make_index() -> str:
     for op in import_all(REGISTRY, MODULES):
         surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))
         module = op.run.__module__
-        parts = [op.name, module, op.cli, op.family, op.summary]
-        lines.append(f"    Entry({', '.join(map(quote, parts))}, {surfaces}),\n")
+        parts = [*map(quote, (op.name, module, op.cli, op.summary)), surfaces]
+        parts += [quote(op.aliases)] if op.aliases else []
+        parts += [] if wire_type(op.answer) is not op.answer else ["has_records=False"]
+        lines.append(f"    Entry({', '.join(parts)}),\n")
     return HEAD + "".join(lines) + ")\n"
 
 

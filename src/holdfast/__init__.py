@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.aio import AsyncHoldfast, aopen
     from holdfast.app import Holdfast, open
     from holdfast.kernel.errors import HoldfastError
     from holdfast.kernel.records.memory import Memory
 
-__all__ = ["Holdfast", "HoldfastError", "Memory", "__version__", "open"]
+__all__ = ["AsyncHoldfast", "Holdfast", "HoldfastError", "Memory", "__version__", "aopen", "open"]
 
-_HOME = {"Holdfast": ".app", "open": ".app", "HoldfastError": ".kernel.errors", "Memory": ".kernel.records.memory"}
+_HOME = {
+    "AsyncHoldfast": ".aio",
+    "Holdfast": ".app",
+    "HoldfastError": ".kernel.errors",
+    "Memory": ".kernel.records.memory",
+    "aopen": ".aio",
+    "open": ".app",
+}
 
 
 def __getattr__(name: str) -> Any:

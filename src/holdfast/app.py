@@ -11,17 +11,18 @@ from typing import Any, cast
 from holdfast.features.embeddings import service as embeddings
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.worker import EmbeddingWorker
-from holdfast.features.recall import flush_access
+from holdfast.features.recall.flush_access import AccessFlusher, flush_access_log
 from holdfast.kernel import timestamps
 from holdfast.kernel.context import Caller, Context, Interceptor, Progress, validate_agent_id
 from holdfast.kernel.embedder import Embedder
-from holdfast.kernel.errors import Invalid
+from holdfast.kernel.errors import Invalid, StoreClosed
 from holdfast.kernel.language_model import Model
 from holdfast.kernel.model_allowance import Allowance
 from holdfast.kernel.net.outbound import PeerCredentials, WebhookLimits
 from holdfast.kernel.records.validate import Retention
 from holdfast.kernel.storage.open_by_address import LazyStore, open_existing, open_store
 from holdfast.kernel.storage.port import Store
+from holdfast.methods import Operations
 from holdfast.operations import REGISTRY
 from holdfast.settings import Settings, load
 from holdfast.wiring import connect_features
@@ -34,35 +35,31 @@ except ImportError:  # not on Windows
 connect_features()
 
 
-class Holdfast:
-    """An open store. Every operation is a method: `memory.store(title=..., content=...)`."""
+class Holdfast(Operations):
+    """An open store. Every operation is a method: `hold.store(title=..., content=...)`.
 
-    def __init__(self, ctx: Context, settings: Settings, *, makes_vectors: bool = False) -> None:
-        self.embedding_worker = EmbeddingWorker(ctx) if makes_vectors and ctx.embedder is not None else None
+    Results have types of `holdfast.types`: times are aware datetimes, and what is not there is None.
+    """
+
+    def __init__(self, ctx: Context, settings: Settings, *, is_long_lived: bool = False) -> None:
+        self.embedding_worker = EmbeddingWorker(ctx) if is_long_lived and ctx.embedder is not None else None
+        self.access_flusher = AccessFlusher(ctx) if is_long_lived else None
         self.ctx = replace(ctx, on_memories_written=self.embedding_worker.wake) if self.embedding_worker else ctx
         self.settings = settings
+        self.is_closed = False
 
     def call(
         self, name: str, arguments: dict[str, Any], *, caller: Caller | None = None, progress: Progress | None = None
     ) -> Any:
-        """Run an operation by name, as the owner of the store or as another caller."""
-        return REGISTRY[name].call(self.ctx, caller or self.ctx.caller, arguments, progress or self.ctx.progress)
+        """Run an operation by name and return its answer as it is sent, as the owner of the store or another caller."""
+        if self.is_closed:
+            raise StoreClosed
+        answer = REGISTRY[name].call(self.ctx, caller or self.ctx.caller, arguments, progress or self.ctx.progress)
+        if not REGISTRY.entries[name].has_records:
+            return answer
+        from holdfast.kernel.registry.encoding import to_wire  # start-up: most answers need no conversion
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in REGISTRY:
-            raise AttributeError(f"Holdfast has no operation {name!r}")
-
-        def operation(*positional: Any, **arguments: Any) -> Any:
-            placed = REGISTRY[name].name_arguments(positional)
-            if twice := sorted(placed.keys() & arguments.keys()):
-                raise Invalid(f"{twice[0]}: given both by position and by name", fields=twice)
-            return self.call(name, placed | arguments)
-
-        operation.__doc__ = REGISTRY[name].description
-        return operation
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *REGISTRY.entries]
+        return to_wire(answer)
 
     def flush_embeddings(self, progress: Progress, *, wholly: bool) -> None:
         """Compute missing embeddings before a process ends, if many are pending."""
@@ -72,10 +69,18 @@ class Holdfast:
             )
 
     def close(self) -> None:
-        """Flush access counts, close interceptors and the embedding worker, and close the store."""
+        """Flush access counts, end the background work and close the store.
+
+        Later calls raise StoreClosed; closing again does nothing.
+        """
+        if self.is_closed:
+            return
+        self.is_closed = True
         for interceptor in self.ctx.interceptors:
             interceptor.close()
-        flush_access.flush_access_log(self.ctx)
+        if self.access_flusher is not None:
+            self.access_flusher.close()
+        flush_access_log(self.ctx)
         if self.embedding_worker is not None:
             self.embedding_worker.close()
         self.ctx.store.close()
@@ -103,7 +108,7 @@ def open(
     """Open a store, by default the user's own; create it if it does not exist.
 
     Without `make`, a missing store raises StoreNotFound. `later` opens an existing store on first use. `once` is for
-    short processes: no background embedding worker.
+    short processes: no background work.
     """
     chosen = settings or load({"db": db, "agent_id": agent_id})
     caller = Caller(agent=validate_agent_id(chosen.agent_id or default_agent()), source=source)
@@ -124,7 +129,7 @@ def open(
         interceptors=interceptors_of(chosen),
         webhook_limits=WebhookLimits(chosen.webhook_networks, chosen.webhook_timeout_secs, chosen.webhook_attempts),
     )
-    return Holdfast(ctx, chosen, makes_vectors=not once)
+    return Holdfast(ctx, chosen, is_long_lived=not once)
 
 
 def interceptors_of(settings: Settings) -> tuple[Interceptor, ...]:

@@ -1,6 +1,8 @@
 """A clock for tests."""
 
-from holdfast.kernel.timestamps import SECOND, format_timestamp, parse_timestamp
+from datetime import datetime
+
+from holdfast.kernel.timestamps import SECOND, parse_timestamp, to_datetime
 
 
 class Clock:
@@ -12,10 +14,10 @@ class Clock:
     def __call__(self) -> int:
         return self.at
 
-    def move(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
+    def move(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> datetime:
         self.at += ((days * 24 + hours) * 3600 + seconds) * SECOND
-        return format_timestamp(self.at)
+        return to_datetime(self.at)
 
-    def after(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> str:
-        """A later time as text, without moving the clock."""
-        return format_timestamp(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)
+    def after(self, *, days: int = 0, hours: int = 0, seconds: int = 0) -> datetime:
+        """A later time, without moving the clock."""
+        return to_datetime(self.at + ((days * 24 + hours) * 3600 + seconds) * SECOND)

@@ -11,21 +11,14 @@ from clocks import Clock
 import holdfast
 from engines import ENGINES_BY_RING
 from holdfast.kernel.context import Caller
-from holdfast.operations import REGISTRY
 
 
-class CallerView:
-    """The store with the methods of Holdfast, called as another caller."""
+class CallerView(holdfast.Holdfast):
+    """The store, called as another caller."""
 
     def __init__(self, hold: holdfast.Holdfast, caller: Caller) -> None:
+        super().__init__(hold.ctx.for_caller(caller), hold.settings)
         self.caller = caller
-        self._hold = hold
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def operation(*positional: Any, **arguments: Any) -> Any:
-            return self._hold.call(name, REGISTRY[name].name_arguments(positional) | arguments, caller=self.caller)
-
-        return operation
 
 
 @pytest.fixture(params=ENGINES_BY_RING)

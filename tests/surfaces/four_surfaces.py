@@ -20,9 +20,12 @@ from starlette.testclient import TestClient
 import holdfast
 from engines import Postgres
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.registry.encoding import Result
+from holdfast.kernel.registry.operation import python_name
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.app import run
+from holdfast.surfaces.cli.help.flags import flag_of
 from holdfast.surfaces.http.app import build_app
 
 AGENT = "ai:tester@here"
@@ -44,13 +47,20 @@ class Surface(Protocol):
     def ask(self, name: str, arguments: Json) -> Outcome: ...
 
 
+SENDS_NULL = ("namespace_get_standard",)
+"""Operations with a field that is null or absent, which are both None in the library."""
+
+
 class Library:
     def __init__(self, hold: holdfast.Holdfast) -> None:
         self._hold = hold
 
     def ask(self, name: str, arguments: Json) -> Outcome:
         try:
-            return Outcome(json.loads(wire.encode(self._hold.call(name, arguments))))
+            if name in SENDS_NULL:
+                return Outcome(json.loads(wire.encode(self._hold.call(name, arguments))))
+            result = getattr(self._hold, python_name(name))(**arguments)
+            return Outcome(result.to_dict() if isinstance(result, Result) else result)
         except HoldfastError as error:
             return Outcome(error=json.loads(wire.encode(error.to_json())))
 
@@ -84,12 +94,11 @@ class Cli:
             elif op.field_option(name, "argument"):
                 places += value if isinstance(value, list) else [str(value)]
             else:
-                options += option(name, value)
+                options += option(flag_of(op, name), value)
         return [*options, "--", *places]
 
 
-def option(name: str, value: Any) -> list[str]:
-    flag = "--" + name.replace("_", "-")
+def option(flag: str, value: Any) -> list[str]:
     match value:
         case None:
             return []

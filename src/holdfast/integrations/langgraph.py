@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.store.base import (
@@ -190,7 +189,7 @@ class HoldfastStore(BaseStore):
         for hit in self._hold.recall(context=query, source_uri_prefix=below, limit=MAX_HITS).memories:
             for memory in (hit, *(self._hold.get(id=id) for id in hit.like or ())):
                 if _item_metadata(memory).get("indexed"):
-                    held = StoredItem(_item(memory, float(hit.score)), memory)
+                    held = StoredItem(_item(memory, hit.score), memory)
                     if _passes_filter(held, op):
                         yield held
 
@@ -237,8 +236,8 @@ def _item(memory: Any, score: float | None = None) -> SearchItem:
         namespace=tuple(mark["namespace"]),
         key=mark["key"],
         value=json.loads(mark["value"]),
-        created_at=datetime.fromisoformat(memory.created_at),
-        updated_at=datetime.fromisoformat(memory.updated_at),
+        created_at=memory.created_at,
+        updated_at=memory.updated_at,
         score=score,
     )
 

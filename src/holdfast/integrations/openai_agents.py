@@ -99,7 +99,7 @@ class HoldfastSession:
     def _next_place(self) -> int:
         """Return a place after all others: the current time, or more if the clock went back."""
         latest = filter(_is_part, self._hold.list(namespace=self.namespace, limit=100).memories)
-        places: list[int] = [memory.place + 1 for memory in latest]
+        places: list[int] = [memory.place + 1 for memory in latest if memory.place is not None]
         return max([self._hold.ctx.now(), self._last, *places])
 
     def _place_fields(self, place: int) -> dict[str, Any]:

@@ -45,6 +45,7 @@
         ├── StoreFull                no space left; nothing was written
         ├── StoreUnreachable         the file or database cannot be opened
         ├── OutcomeUnknown           the connection broke during a commit
+        ├── StoreClosed              the program closed it
         ├── NotAStore                the file is not a Holdfast store
         ├── NewerStore               written by a later release
         └── StoreDamaged             the store is corrupt or was modified
@@ -347,6 +348,12 @@ class OutcomeUnknown(StoreError):
     """The connection broke during the commit: all or nothing of the change was saved. Check before you retry."""
 
     code = "OUTCOME_UNKNOWN"
+
+
+class StoreClosed(StoreError):
+    """The store is closed: open it again."""
+
+    code = "STORE_CLOSED"
 
 
 class NotAStore(StoreError):

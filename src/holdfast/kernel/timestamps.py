@@ -7,9 +7,9 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from holdfast.kernel.errors import Invalid
 
@@ -17,6 +17,12 @@ SECOND = 1_000_000
 DAY = 86_400 * SECOND
 NO_END = 1 << 62
 """Later than every timestamp: the end of records that have none."""
+
+TIME = Meta(extra={"time": True})
+Time = Annotated[int, TIME]
+"""A timestamp in a record: RFC 3339 text on the wire, an aware datetime in the library."""
+TimeText = Annotated[str, TIME]
+"""RFC 3339 text in an answer: an aware datetime in the library."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
@@ -35,6 +41,19 @@ def format_timestamp(timestamp: int) -> str:
     except OverflowError:
         at = datetime.max if timestamp > 0 else datetime.min
     return at.isoformat(timespec="microseconds") + "Z"
+
+
+def to_datetime(timestamp: int) -> datetime:
+    """Convert to an aware datetime; a timestamp outside the years 1 to 9999 is clamped."""
+    try:
+        return _EPOCH + timedelta(microseconds=timestamp)
+    except OverflowError:
+        return (datetime.max if timestamp > 0 else datetime.min).replace(tzinfo=UTC)
+
+
+def format_datetime(at: datetime) -> str:
+    """Format an aware datetime as RFC 3339."""
+    return format_timestamp((at - _EPOCH) // _MICROSECOND)
 
 
 def utc_offset(text: str | None) -> int:

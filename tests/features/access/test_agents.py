@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.features.access.operations.agents import AgentView, GrantAnswer, NoticeView
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
+from holdfast.types import AgentView, GrantAnswer, NoticeView
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import holdfast
 from holdfast.features.admin import backup
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.kernel.timestamps import DAY, SECOND
+from holdfast.kernel.timestamps import DAY, SECOND, format_datetime
 
 
 def test_a_snapshot_restored_into_a_fresh_store_has_every_change(hold: holdfast.Holdfast, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_snapshot_is_private_and_described_by_its_manifest(hold: holdfast.Hold
         "bytes": snapshot.stat().st_size,
         "source": hold.ctx.store.path,
         "version": holdfast.__version__,
-        "created_at": done.created_at,
+        "created_at": format_datetime(done.created_at),
         "number": 1,
     }
     assert {stat.S_IMODE(file.stat().st_mode) for file in snapshot.parent.iterdir()} == {0o600}

@@ -180,7 +180,7 @@ def test_a_key_revoked_after_the_snapshot_stays_revoked(hold: holdfast.Holdfast)
     done = hold.backup()
     hold.key_revoke(key.id)
     hold.restore(done.snapshot)
-    assert [isinstance(one.revoked_at, str) for one in hold.key_list().keys] == [True]
+    assert [one.revoked_at is not None for one in hold.key_list().keys] == [True]
 
 
 def test_a_dry_run_verifies_a_snapshot_and_changes_nothing(hold: holdfast.Holdfast) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_a_turn_is_stored_with_its_speaker_time_and_session(hold: Any) -> None:
     assert (done.outcome, done.dedup_hit, done.layer) == ("stored", False, "L4")
     memory = hold.get(done.memory_id)
     assert (memory.content, memory.speaker, memory.thread, memory.place) == ("Where is the key?", "user", "s-1", 3)
-    assert (memory.memory_kind, memory.occurred_at) == ("conversation", "2026-01-31T08:00:00.000000Z")
+    assert (memory.memory_kind, memory.occurred_at) == ("conversation", datetime(2026, 1, 31, 8, tzinfo=UTC))
     assert memory.source_uri == "uri:claude-code:s-1#3"
     assert memory.metadata["tool_calls"] == [{"tool": "Read", "brief": "a file"}]
 

@@ -5,7 +5,6 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.features.context_blocks import fence_text
@@ -67,7 +66,7 @@ def test_no_gap_is_stated_for_an_unknown_past(hold: Any, clock: Any) -> None:
     assert len(gaps(hold.context(QUESTION))) == 1
     for past in ({"known_at": clock.after(days=1)}, {"as_of": clock.after(days=1)}):
         block = hold.context(QUESTION, **past)
-        assert (len(block.cited), "(nothing" in block.text, block.more) == (2, False, UNSET)
+        assert (len(block.cited), "(nothing" in block.text, block.more) == (2, False, None)
 
 
 def test_no_gap_is_stated_if_the_query_names_a_time(hold: Any) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
 
 import holdfast
 from holdfast.features.context_blocks import for_reply as briefing
@@ -105,7 +104,7 @@ def test_a_failing_part_is_named_and_the_others_are_returned(
 
     monkeypatch.setitem(briefing._PART_READERS, "tasks", fails)
     built = full_store.build_context(message="till", **WHO)
-    assert {part.name: part.degraded for part in built.parts if part.degraded is not UNSET} == {
+    assert {part.name: part.degraded for part in built.parts if part.degraded is not None} == {
         "tasks": "The tasks cannot be read."
     }
     assert parts(built)["facts"] == ["name: Ann"]
@@ -208,20 +207,20 @@ def test_an_onboarding_step_is_shown_until_marked_done(clocked_store: holdfast.H
     def step(**asked: Any) -> Any:
         return clocked_store.build_context("hello", **{**WHO, "onboarding": True, **asked}).onboarding
 
-    assert step(onboarding=False) is UNSET
+    assert step(onboarding=False) is None
     assert [step().step, step().step] == ["introduce", "introduce"]
     assert clocked_store.onboarding_tell(step="introduce", principal="ann").told
     assert not clocked_store.onboarding_tell(step="introduce", principal="ann").told
-    assert step() is UNSET
+    assert step() is None
     clocked_store.fact_set(key="name", value="Ann", principal="ann")
     assert (step().step, "/help" in step().hint) == ("help", True)
     with pytest.raises(Conflict):
         clocked_store.onboarding_tell(step="tasks", principal="ann")
     clocked_store.onboarding_tell(step="help", principal="ann")
-    assert step() is UNSET
+    assert step() is None
     assert step(principal="bob").step == "introduce"
     clocked_store.principal_merge(alias="slack:U1", principal="ann")
-    assert step(principal="slack:U1") is UNSET
+    assert step(principal="slack:U1") is None
 
 
 def test_a_profile_starts_with_identity_and_hides_behaviour_settings(clocked_store: holdfast.Holdfast) -> None:

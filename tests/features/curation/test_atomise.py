@@ -8,7 +8,6 @@ import pytest
 import holdfast
 from holdfast.kernel.errors import AlreadyAtomised, Forbidden, NotFound, SourceTooSmall
 from holdfast.kernel.text.token_count import count_tokens
-from holdfast.kernel.timestamps import format_timestamp
 
 SENTENCES = [f"Part {number} of the report tells how the gate {number} was built and by whom." for number in range(24)]
 TEXT = " ".join(SENTENCES)
@@ -145,7 +144,7 @@ def test_atoms_expire_with_their_source(clocked_store: holdfast.Holdfast, clock:
     clock.move(days=1)
     done = clocked_store.atomise(id, max_atom_tokens=100)
     assert {clocked_store.get(one).expires_at for one in done.atom_ids} == {end}
-    assert done.archived_at == format_timestamp(clock())
+    assert done.archived_at == clock.after()
 
 
 def test_a_taken_title_is_numbered(hold: holdfast.Holdfast, report: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.app import Holdfast
@@ -114,7 +113,7 @@ def test_embeddings_are_computed_in_the_background_after_a_store(db: str) -> Non
         ids = fill(hold, 40)
         while set(count_embeddings(hold, MODEL)) != set(ids):
             hold.ctx.store.wait_for_commit(0.1)
-        assert hold.recall("note").meta.degraded is UNSET
+        assert hold.recall("note").meta.degraded is None
 
 
 def test_the_embedding_worker_waits_while_a_write_is_running(db: str) -> None:
@@ -366,7 +365,7 @@ def test_recomputation_resumes_and_old_embeddings_serve_until_then(open_with_emb
         open_with_embedder(embedder).reembed(everything=True)
     assert set(count_embeddings(hold)) == set(ids)
     answer = open_with_embedder().recall("note number 149")
-    assert (answer.mode, answer.meta.degraded) == ("hybrid", UNSET)
+    assert (answer.mode, answer.meta.degraded) == ("hybrid", None)
     last = Letters()
     assert open_with_embedder(last).reembed(everything=True).memories == 150 - embed.BATCH
     assert sorted(set(embedder.asked[1:]) | set(last.asked[1:])) == sorted(

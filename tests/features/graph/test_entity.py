@@ -1,13 +1,12 @@
 """Entities and aliases."""
 
 import pytest
-from msgspec import UNSET
 from msgspec.structs import asdict
 
 import holdfast
-from holdfast.features.graph.operations.entities import EntityResult
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Invalid, TitleTaken
+from holdfast.types import EntityResult
 
 OTHER = Caller("ai:other@here")
 
@@ -87,7 +86,7 @@ def test_the_newest_of_several_entities_with_a_name_is_returned_and_the_others_a
     firm = hold.entity_register(canonical_name="Apple Inc.", namespace="firms", aliases=["apple"])
     both, one = hold.entity_get_by_alias(alias="APPLE"), hold.entity_get_by_alias(alias="APPLE", namespace="food")
     assert (both.entity_id, both.also) == (firm.entity_id, [fruit.entity_id])
-    assert (one.entity_id, one.also) == (fruit.entity_id, UNSET)
+    assert (one.entity_id, one.also) == (fruit.entity_id, None)
 
 
 @pytest.mark.parametrize("end", ["archive", "delete"])
@@ -107,9 +106,9 @@ def test_an_entity_is_restored_from_the_archive_with_its_names(hold: holdfast.Ho
 def test_an_invisible_entity_is_not_found(hold: holdfast.Holdfast) -> None:
     made = hold.entity_register(canonical_name="Ada", namespace="people")
     hold.update(id=made.entity_id, scope="private")
-    assert hold.call("entity_get_by_alias", {"alias": "Ada"}, caller=OTHER) == EntityResult(found=False)
+    assert not hold.call("entity_get_by_alias", {"alias": "Ada"}, caller=OTHER).found
     key = Caller("ai:tester@here", namespaces=("team",))
-    assert hold.call("entity_get_by_alias", {"alias": "Ada"}, caller=key) == EntityResult(found=False)
+    assert not hold.call("entity_get_by_alias", {"alias": "Ada"}, caller=key).found
 
 
 @pytest.mark.parametrize(

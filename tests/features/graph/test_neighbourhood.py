@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.features.graph import service as relate
@@ -47,7 +46,7 @@ def test_a_namespace_shows_what_is_linked_within_it_and_below(hold: Any, chain: 
     found = hold.graph(namespace="shop")
     assert titles(found) == ["a", "b", "c"]
     assert [(one.source_id, one.target_id) for one in found.links] == [(a, b), (b, c)]
-    assert (found.count, found.link_count, found.truncated, found.text) == (3, 2, False, UNSET)
+    assert (found.count, found.link_count, found.truncated, found.text) == (3, 2, False, None)
 
 
 def test_a_namespace_above_the_limit_is_reported_as_truncated(hold: Any, chain: Chain) -> None:

@@ -321,7 +321,7 @@ def test_long_titles_in_any_script_fit(hold: Any) -> None:
 
 def test_words_before_a_colon_are_not_parsed_as_a_speaker(hold: Any) -> None:
     (id,) = ingest_text(hold, "Warning: the boiler is hot.").ingested_memory_ids
-    assert hold.get(id).speaker is msgspec.UNSET
+    assert hold.get(id).speaker is None
 
 
 def test_a_purge_erases_the_record_of_a_segment(hold: Any) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def test_imported_data_matches_the_original(hold: holdfast.Holdfast, path: Path)
         (2, "assistant", "Update the driver."),
     ]
     assert (whole.conversation.state, whole.conversation.summary) == ("closed", "The till was repaired.")
-    assert (whole.conversation.namespace, whole.turns[0].at) == ("kernex/shop", "2026-03-01T10:00:00.000000Z")
+    assert (whole.conversation.namespace, whole.turns[0].at) == ("kernex/shop", datetime(2026, 3, 1, 10, tzinfo=UTC))
     other = hold.conversation_show(id="c-2")
     assert (other.conversation.state, [turn.place for turn in other.turns]) == ("closing", [1, 2, 3])
     assert "".join(turn.content for turn in other.turns[:2]) == "Long: " + "word " * 20_000
@@ -98,7 +99,7 @@ def test_imported_data_matches_the_original(hold: holdfast.Holdfast, path: Path)
     ]
     (decided,) = hold.interaction_list(namespace="kernex").interactions
     assert (decided.status, decided.principal, decided.input, decided.output) == ("ok", "ann", "hi", "hello")
-    assert decided.at == "2026-03-01T10:00:00.000000Z"
+    assert decided.at == datetime(2026, 3, 1, 10, tzinfo=UTC)
     assert hold.run_open(id="run-1", topology="build", phases=["plan", "code"], owner="me").resumed
 
 

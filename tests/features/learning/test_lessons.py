@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.features.learning.lesson_rules import Evidence
@@ -98,8 +97,8 @@ def test_three_similar_outcomes_propose_a_lesson_that_keeps_them_as_evidence(clo
         "The build failed, because the cache of the compiler was stale.",
     ]
     told = [clocked_store.outcome_record(score=-1, domain="build", what=what) for what in said]
-    assert [one.proposes is UNSET for one in told] == [True, True, False]
-    assert clocked_store.outcome_record(score=-1, domain="build", what="The network was down.").proposes is UNSET
+    assert [one.proposes is None for one in told] == [True, True, False]
+    assert clocked_store.outcome_record(score=-1, domain="build", what="The network was down.").proposes is None
     (proposal,) = clocked_store.lesson_suggest().proposals
     assert (proposal.score, sorted(proposal.outcomes)) == (-1, sorted(one.id for one in told))
     lesson = learn(
@@ -107,7 +106,7 @@ def test_three_similar_outcomes_propose_a_lesson_that_keeps_them_as_evidence(clo
     ).lesson
     assert (lesson.positive, round(lesson.confidence, 2)) == (3, 0.8)
     assert clocked_store.lesson_suggest().count == 0
-    assert {one.lesson_id for one in clocked_store.outcome_list(domain="build").outcomes} == {lesson.id, UNSET}
+    assert {one.lesson_id for one in clocked_store.outcome_list(domain="build").outcomes} == {lesson.id, None}
 
 
 def test_outcomes_are_listed_newest_first_and_by_namespace(clocked_store: holdfast.Holdfast, clock: Any) -> None:

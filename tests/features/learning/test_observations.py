@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
@@ -27,7 +26,7 @@ def test_an_observation_keeps_its_parts_and_is_found_by_each(clocked_store: hold
     for words in ("lock request", "pool waited", "timeout missing", "pool.py", "timeouts"):
         assert [one.id for one in clocked_store.observation_search(query=words).observations] == [made.id]
     assert clocked_store.recall("why did the pool wait").memories[0].id == made.id
-    assert save(clocked_store, "Only a title").what is UNSET
+    assert save(clocked_store, "Only a title").what is None
 
 
 def test_observations_have_seven_types_and_may_share_a_title(clocked_store: holdfast.Holdfast, clock: Any) -> None:
@@ -47,7 +46,7 @@ def test_observations_have_seven_types_and_may_share_a_title(clocked_store: hold
 def test_an_observation_is_updated_deleted_and_restored(clocked_store: holdfast.Holdfast) -> None:
     made = save(clocked_store, what="The pool waited.", why="Unknown.")
     changed = clocked_store.observation_update(id=made.id, why="A timeout was missing.", what="")
-    assert (changed.what, changed.why, changed.title) == (UNSET, "A timeout was missing.", made.title)
+    assert (changed.what, changed.why, changed.title) == (None, "A timeout was missing.", made.title)
     assert clocked_store.observation_search(query="unknown").count == 0
     clocked_store.archive(ids=[made.id])
     assert clocked_store.observation_search().count == 0

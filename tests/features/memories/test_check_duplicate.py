@@ -3,8 +3,8 @@
 import pytest
 
 import holdfast
-from holdfast.features.memories.operations.digest import DuplicateCheck, Neighbour
 from holdfast.kernel.context import Caller
+from holdfast.types import DuplicateCheck, Neighbour
 
 TEXT = "The database password is rotated monthly and kept in the vault under ops/db."
 REWORDED = "The database password rotates monthly and is kept in the vault under ops/db."

@@ -5,7 +5,6 @@ from typing import Any
 
 import apsw
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from engines import raw_connection
@@ -58,7 +57,7 @@ def test_archiving_several_returns_an_outcome_for_each(hold: Any, plan: Any, see
     hidden = seen_by("ai:other@here").store(title="Hidden", content="x", scope="private")
     answer = hold.archive(ids=[plan.id, "no-such-memory", hidden.id])
     assert [(one.outcome, one.code) for one in answer.outcomes] == [
-        ("applied", UNSET),
+        ("applied", None),
         ("rejected", "NOT_FOUND"),
         ("rejected", "NOT_FOUND"),
     ]
@@ -78,7 +77,7 @@ def test_restoring_makes_a_memory_live_and_restarts_its_lifetime(hold: Any, plan
     clock.move(days=30)
     restored = hold.archive_restore(plan.id)
     assert (restored.state, restored.expires_at, restored.version) == ("live", clock.after(days=7), 3)
-    assert restored.archive_reason is UNSET
+    assert restored.archive_reason is None
     assert [one.id for one in hold.recall("deploy").memories] == [plan.id]
 
 
@@ -95,7 +94,7 @@ def test_restoring_an_expired_long_term_memory_restarts_its_lifetime(hold: Any, 
     hold.archive(ids=[kept.id])
     assert hold.archive_restore(kept.id).expires_at == kept.expires_at
     clock.move(hours=2)
-    assert hold.archive_restore(kept.id).expires_at is UNSET
+    assert hold.archive_restore(kept.id).expires_at is None
 
 
 def test_restoring_keeps_a_later_end_and_an_endless_lifetime(hold: Any, clock: Any) -> None:
@@ -104,7 +103,7 @@ def test_restoring_keeps_a_later_end_and_an_endless_lifetime(hold: Any, clock: A
     hold.archive(ids=[later.id, endless.id])
     clock.move(days=30)
     assert hold.archive_restore(later.id).expires_at == later.expires_at
-    assert hold.archive_restore(endless.id).expires_at is UNSET
+    assert hold.archive_restore(endless.id).expires_at is None
 
 
 def test_restoring_onto_a_taken_title_is_refused_and_the_error_names_its_memory(hold: Any, plan: Any) -> None:
@@ -245,7 +244,7 @@ def test_purging_erases_the_content_and_the_journal_still_verifies(hold: Any, db
     hold.archive(ids=[secret.id])
     assert hold.archive_purge(ids=[secret.id]).purged == 1
     assert hold.archive_list().count == 0
-    assert [(one.op, one.memory is UNSET) for one in hold.history(secret.id).changes] == [
+    assert [(one.op, one.memory is None) for one in hold.history(secret.id).changes] == [
         ("store", True),
         ("update", True),
         ("archive", True),

@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.kernel.context import Caller
@@ -145,13 +145,13 @@ def test_storing_a_long_term_memory_again_with_an_end_moves_the_end_and_keeps_on
     hold.store(title="Plan", content="first", tier="long", ttl_secs=3600)
     assert hold.store(title="Plan", content="second", ttl_secs=60).expires_at == clock.after(hours=1)
     assert hold.store(title="Plan", content="third", ttl_secs=7200).expires_at == clock.after(hours=2)
-    assert hold.store(title="Plan", content="fourth").expires_at is UNSET
+    assert hold.store(title="Plan", content="fourth").expires_at is None
 
 
 def test_merging_into_the_long_tier_removes_the_expiry(hold: Any) -> None:
     hold.store(title="Plan", content="first", tier="short")
     merged = hold.store(title="Plan", content="second", tier="long")
-    assert (merged.tier, merged.expires_at) == ("long", UNSET)
+    assert (merged.tier, merged.expires_at) == ("long", None)
 
 
 def test_the_title_of_an_expired_memory_can_be_stored_again(hold: Any, clock: Any) -> None:
@@ -218,7 +218,7 @@ def test_ownership_claims_in_metadata_are_ignored(hold: Any) -> None:
     forged = {"agent_id": "ai:boss@here", "imported_from_agent_id": "ai:king@here"}
     stored = hold.store(title="Plan", content="x", metadata={**forged, "created_at": "1999-01-01"})
     assert (stored.agent_id, stored.metadata) == ("ai:tester@here", {"created_at": "1999-01-01"})
-    assert stored.created_at == "2026-01-31T09:00:00.000000Z"
+    assert stored.created_at == datetime(2026, 1, 31, 9, tzinfo=UTC)
 
 
 def test_a_title_taken_by_a_private_memory_does_not_reveal_it(hold: Any, seen_by: Any) -> None:

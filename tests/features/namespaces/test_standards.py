@@ -7,11 +7,11 @@ import pytest
 
 import holdfast
 from holdfast.features.namespaces import service as standards
-from holdfast.features.namespaces.operations.namespaces import GetStandardResult, SetStandardResult
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
 from holdfast.kernel.text.token_count import count_tokens
 from holdfast.kernel.timestamps import SECOND
+from holdfast.types import GetStandardResult, SetStandardResult
 
 OTHER = Caller("ai:other@here")
 
@@ -169,6 +169,11 @@ def test_an_invalid_standard_is_refused(
         hold.call("namespace_set_standard", arguments)
 
 
+def encode_memories(memories: Any) -> str:
+    """Return memories as they are sent."""
+    return msgspec.json.encode([memory.to_dict() for memory in memories]).decode()
+
+
 @pytest.mark.parametrize("format", ["json", "toon"])
 def test_standards_count_against_the_recall_budget_before_hits(hold: holdfast.Holdfast, format: str) -> None:
     for number in range(8):
@@ -176,8 +181,8 @@ def test_standards_count_against_the_recall_budget_before_hits(hold: holdfast.Ho
     hold.namespace_set_standard("team", rule(hold, "test and measure before it goes out " * 12))
     asked: dict[str, Any] = {"namespace": "team", "format": format}
     every = hold.recall("deploy", budget_tokens=9000, **asked)
-    stated = count_tokens(msgspec.json.encode(every.standards).decode())
-    hits = every.toon if format == "toon" else msgspec.json.encode(every.memories).decode()
+    stated = count_tokens(encode_memories(every.standards))
+    hits = every.toon if format == "toon" else encode_memories(every.memories)
     assert 0 <= every.tokens_used - stated - count_tokens(hits) <= 40 + 25 * every.count
     some = hold.recall("deploy", budget_tokens=stated + 500, **asked)
     assert stated < some.tokens_used <= stated + 500
@@ -192,4 +197,4 @@ def test_a_zero_budget_shows_no_standards(hold: holdfast.Holdfast) -> None:
     hold.namespace_set_standard("team", rule(hold, "test first"))
     answer = hold.recall("deploy", namespace="team", budget_tokens=0)
     told = (answer.count, answer.standards, answer.tokens_used, answer.meta.memories_dropped)
-    assert (told, answer.meta.budget_overflow) == ((0, msgspec.UNSET, 0, 1), False)
+    assert (told, answer.meta.budget_overflow) == ((0, None, 0, 1), False)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
@@ -22,7 +21,7 @@ def test_a_fact_is_set_and_read_and_is_a_recallable_memory(clocked_store: holdfa
     with pytest.raises(NotFound):
         clocked_store.fact_get(key="diet", principal="ann")
     told = set_fact(clocked_store, "diet", "vegetarian since university", learned_from="message-7", confidence=0.8)
-    assert (told.created, told.contradicts) == (True, UNSET)
+    assert (told.created, told.contradicts) == (True, None)
     fact = clocked_store.fact_get(key="diet", principal="ann")
     assert (fact.value, fact.confidence, fact.learned_from) == ("vegetarian since university", 0.8, "message-7")
     (hit,) = clocked_store.recall("who is vegetarian").memories
@@ -45,7 +44,7 @@ def test_a_changed_fact_names_the_former_value_and_keeps_it_in_history(
     clock.move(days=1)
     told = set_fact(clocked_store, "city", "Hamburg")
     assert (told.created, told.contradicts, told.fact.contradicted) == (False, "Berlin", ["Berlin"])
-    assert set_fact(clocked_store, "city", "Hamburg").contradicts is UNSET
+    assert set_fact(clocked_store, "city", "Hamburg").contradicts is None
     past = clocked_store.fact_history(key="city", principal="ann").past
     assert [one.value for one in past] == ["Berlin", "Hamburg"]
     assert past[1].at == clock.after()

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from engines import hide_store
@@ -66,7 +65,7 @@ def test_a_read_only_caller_leaves_no_trace(hold: Any) -> None:
     found = hold.recall("deploy", note=False)
     use.flush_access_log(hold.ctx)
     assert {hit.id for hit in found.memories} == set(ids)
-    assert (found.recall_id, count_logged(hold), hold.recalls().recalls) == (UNSET, 0, [])
+    assert (found.recall_id, count_logged(hold), hold.recalls().recalls) == (None, 0, [])
     assert [hold.get(id).access_count for id in ids] == [0, 0]
 
 
@@ -164,7 +163,7 @@ def test_memories_cited_by_a_block_can_be_rated(hold: Any) -> None:
 
 
 def test_a_recall_that_found_nothing_has_no_id(hold: Any) -> None:
-    assert hold.recall("nothing at all").recall_id is UNSET
+    assert hold.recall("nothing at all").recall_id is None
     use.flush_access_log(hold.ctx)
     assert count_logged(hold) == 0
 
@@ -188,7 +187,7 @@ def test_a_verdict_counts_without_a_stored_query(db: str, clock: Any) -> None:
         recall = ask(hold)
         assert hold.feedback(recall, "used", [id]).judged[0].utility == 0.2
         (one,) = hold.recalls().recalls
-        assert (one.recall_id, one.question) == (recall, UNSET)
+        assert (one.recall_id, one.question) == (recall, None)
 
 
 def test_the_number_of_stored_recalls_is_limited_and_rated_ones_stay_longest(
@@ -217,7 +216,7 @@ def test_a_purge_removes_verdicts_queries_and_ids(hold: Any) -> None:
     use.flush_access_log(hold.ctx)
     shown = {one.recall_id: one for one in hold.recalls().recalls}
     assert [hit.id for hit in shown[recall].hits] == [other] == [hit.id for hit in shown[waiting].hits]
-    assert shown[recall].question is UNSET
+    assert shown[recall].question is None
     with hold.ctx.reading() as session:
         rows = [
             str(row)

@@ -167,7 +167,7 @@ def test_an_estimated_similarity_has_no_cosine(hold: holdfast.Holdfast) -> None:
     make_vectors(hold, 64)
     keep(hold, many[64:])
     for text, is_measured in ((many[0], True), (many[-1], False)):
-        answer = hold.recall(beginning(text), limit=1, explain=True)
+        answer = hold.call("recall", {"context": beginning(text), "limit": 1, "explain": True})
         (hit,) = answer.memories
         assert hit.content == text
         assert hit.why.parts["vector"].value > 0

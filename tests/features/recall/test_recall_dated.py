@@ -22,7 +22,7 @@ def diary(ctx: Any, first: str, days: int, said: str = "", namespace: str = "dia
 
 def days(ctx: Any, question: str, **more: Any) -> list[str]:
     found = ctx.recall(question, **{"namespace": "diary", "now": "2024-03-01T10:00:00Z", **more}).memories
-    return [hit.occurred_at[:10] for hit in found]
+    return [f"{hit.occurred_at:%Y-%m-%d}" for hit in found]
 
 
 def test_memories_of_a_queried_day_are_found_without_query_words(hold: Any) -> None:
@@ -76,7 +76,9 @@ def test_a_day_is_that_of_the_time_zone_of_now(hold: Any) -> None:
 def test_a_memory_found_by_no_channel_is_not_reported_within_the_limit(db: str) -> None:
     with holdfast.open(settings=load({"db": db, "embedder": "none"})) as hold:
         diary(hold, "2024-02-28", 3)
-        today = next(one for one in hold.list(namespace="diary").memories if one.occurred_at.startswith("2024-03-01"))
+        today = next(
+            one for one in hold.list(namespace="diary").memories if f"{one.occurred_at:%Y-%m-%d}" == "2024-03-01"
+        )
         told = hold.why_not(today.id, "what did I do yesterday?", namespace="diary", now="2024-03-01T10:00:00Z")
     assert not told.returned
     assert [reason.code for reason in told.reasons] == ["no_words", "no_question_vector"]

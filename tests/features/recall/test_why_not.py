@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.features.memories.store import AccessLog
@@ -56,7 +55,7 @@ def test_the_filter_excluding_a_memory_is_named(hold: Any, code: str, filters: d
     id = hold.store(title="Deploy day", content=SAYING, namespace="team/b", scope="team", tags=["ops"]).id
     told = hold.why_not(id, "deploy", **filters)
     assert hold.recall("deploy", **filters).count == 0
-    assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
+    assert (told.returned, codes(told), told.why) == (False, [code], None)
     assert told.reasons[0].message.endswith(".")
 
 
@@ -195,7 +194,7 @@ def test_the_filter_excluding_a_memory_at_that_time_is_named(
     hold.update(id, content="Never.", namespace="team/a", tags=["ops", "day"])
     told = hold.why_not(id, "deploy", known_at=at, **filters)
     assert hold.recall("deploy", known_at=at, **filters).count == 0
-    assert (told.returned, codes(told), told.why) == (False, [code], UNSET)
+    assert (told.returned, codes(told), told.why) == (False, [code], None)
 
 
 def test_the_past_state_of_a_memory_is_a_reason(hold: Any, clock: Any) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.kernel.errors import Conflict, Invalid, LeaseLost, NotFound
@@ -54,7 +53,7 @@ def test_a_failed_phase_is_retried_and_counted(clocked_store: holdfast.Holdfast)
     failed = step(clocked_store, token, "build", "in_progress", "failed", error="no compiler").phase
     assert (failed.state, failed.error, failed.attempt) == ("failed", "no compiler", 1)
     again = step(clocked_store, token, "build", "in_progress").phase
-    assert (again.attempt, again.error) == (2, UNSET)
+    assert (again.attempt, again.error) == (2, None)
     with pytest.raises(Invalid):
         clocked_store.run_step(id="r1", token=token, phase="build", state="failed")
 
@@ -77,7 +76,7 @@ def test_an_abandoned_run_can_be_resumed(clocked_store: holdfast.Holdfast) -> No
     assert clocked_store.run_close(id="r1", token=token, error="no network").run.error == "no network"
     assert clocked_store.run_list(state="failed").count == 1
     again = open_run(clocked_store)
-    assert (again.run.state, again.run.error) == ("running", UNSET)
+    assert (again.run.state, again.run.error) == ("running", None)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 from skill_samples import skill_text
 
 import holdfast
@@ -115,7 +114,7 @@ def test_a_skill_reports_that_its_reflection_became_stale(
             clocked_store.skill_list().skills[0].stale,
         ]
 
-    assert read_staleness() == [UNSET] * 3
+    assert read_staleness() == [None] * 3
     invalidate(clocked_store, clock, how, reflection, source)
     assert [(one.reason, one.reflection_id) for one in read_staleness()] == [(how, reflection)] * 3
 
@@ -131,4 +130,4 @@ def test_a_skill_reveals_nothing_of_an_invisible_reflection(
             inline_skill=skill_text("x", name=f"probe-{number}", more=more), namespace="home"
         )
         told = confined.skill_get(made.id).stale
-        assert (told.reason, told.reflection_id) == ("gone", UNSET)
+        assert (told.reason, told.reflection_id) == ("gone", None)

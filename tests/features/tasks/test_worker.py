@@ -118,7 +118,7 @@ def test_a_job_is_a_holdfast_command(
     ).task
     work(hold, db)
     (run,) = hold.task_runs(id=task.id).runs
-    assert (run.status, run.error) == ("completed", msgspec.UNSET)
+    assert (run.status, run.error) == ("completed", None)
     assert isinstance(msgspec.json.decode(run.result), dict)
     other = hold.task_add(title="Harm", due_at=PAST, handler="job", target="delete").task
     work(hold, db)

@@ -1,5 +1,6 @@
 """Exports of other programs: imported, and their unknown fields written again."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from envelopes import Open, counts, import_envelope, text_of
@@ -153,7 +154,7 @@ def test_a_foreign_memory_behaves_like_an_ordinary_one(open_store: Open) -> None
         "m-3",
         "short",
         "ttl_expired",
-        "2026-04-03T10:00:00.000000Z",
+        datetime(2026, 4, 3, 10, tzinfo=UTC),
     )
     assert (put_away.agent_id, put_away.metadata) == ("ai:tester@here", {"imported_from_agent_id": "system"})
 

@@ -13,6 +13,7 @@ from meta_table import put, read, read_all
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
+from holdfast.features.recall.flush_access import flush_access_log
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import OperationCancelled, StoreError, VersionConflict
 from holdfast.kernel.journal.kinds import MEMORY
@@ -215,7 +216,7 @@ def test_a_late_access_flush_does_not_revive_a_collected_memory(
     hold.recall(context="lived")
     clock[0] += 61_000_000
     new = hold.store(title="Short", content="lives now").id
-    hold.close()
+    flush_access_log(hold.ctx)
     assert [memory.id for memory in hold.list().memories] == [new]
     assert old != new
 

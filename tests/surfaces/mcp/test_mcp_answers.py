@@ -10,7 +10,6 @@ from mcp_wire import connect_client as connect
 import holdfast
 from holdfast.operations import REGISTRY
 from holdfast.settings import Settings
-from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.mcp.answers import PAGE
 
 CORE = ["store", "get", "update", "list", "recall", "context", "capabilities"]
@@ -25,7 +24,7 @@ def test_a_tool_returns_what_the_library_returns(hold: holdfast.Holdfast) -> Non
     with connect_with_handshake(hold) as client:
         stored = structured_content(client.ask(call(1, "memory_store", {"title": "Deploy", "content": "On Tuesdays."})))
         got = structured_content(client.ask(call(2, "memory_get", {"id": stored["id"]})))
-    assert got == json.loads(wire.encode(hold.get(id=stored["id"])))
+    assert got == hold.get(id=stored["id"]).to_dict()
     assert stored == {**{name: value for name, value in got.items() if name != "links"}, "outcome": "created"}
 
 
@@ -65,7 +64,7 @@ def test_a_tool_outside_the_profile_is_unknown_with_a_hint_how_to_reach_it(
         error = client.ask(call(1, "memory_delete", {"id": "x"}))["error"]
     assert error["code"] == -32602
     assert error["message"].startswith("Unknown tool: memory_delete")
-    assert "--profile lifecycle" in error["message"]
+    assert f"--profile {profile},memories" in error["message"]
 
 
 def test_an_unknown_tool_is_an_error(hold: holdfast.Holdfast) -> None:

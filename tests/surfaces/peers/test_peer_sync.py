@@ -122,7 +122,7 @@ def test_the_status_separates_encountered_conflicts_from_open_ones(
     before = here.sync_status()
     here.conflicts_resolve(id=here.conflicts().conflicts[0].id, keep="shown")
     here.sync(remote=url)
-    after = here.sync_status()
+    after = here.call("sync_status", {})
     assert [(one.conflicts, one.peers[0].conflicts) for one in (before, after)] == [(1, 1), (0, 1)]
     heading, _, last = render_sync_status(after)
     assert "CONFLICTS MET" in heading

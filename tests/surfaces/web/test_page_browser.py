@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from msgspec import UNSET
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from serving import serve_app, with_settings
 
@@ -243,7 +242,7 @@ def test_a_memory_stored_without_a_tier_is_long_term(page: Page, store: holdfast
     page.get_by_role("button", name="Save").click()
     expect(page.locator("main h1")).to_have_text("Night shift")
     [kept] = store.call("list", {"namespace": "shop/night"}).memories
-    assert (kept.tier, kept.expires_at) == ("long", UNSET)
+    assert (kept.tier, kept.expires_at) == ("long", None)
 
 
 @pytest.mark.full

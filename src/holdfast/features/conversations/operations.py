@@ -11,7 +11,7 @@ from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
 
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["active", "closing", "closed"]
@@ -37,7 +37,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     """Number of the turn in the conversation, from 1."""
     role: str
     content: str
-    at: str
+    at: TimeText
     memory_id: str
 
 
@@ -48,12 +48,12 @@ class ConversationView(Struct, frozen=True, kw_only=True):
     principal: str
     namespace: str
     agent_id: str
-    started_at: str
-    last_at: str
+    started_at: TimeText
+    last_at: TimeText
     turns: int
     covered: int
     """Number of the last turn that the summary covers."""
-    closed_at: str | UnsetType = UNSET
+    closed_at: TimeText | UnsetType = UNSET
     summary: str | UnsetType = UNSET
     summary_id: str | UnsetType = UNSET
     pruned: bool | UnsetType = UNSET
@@ -112,15 +112,16 @@ class ConversationSayResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations",
-    family="power",
+    cli=("conversation", "append"),
+    aliases=("conversation say",),
     stage="store",
-    cli=("conversation", "say"),
     status=201,
     human="holdfast.features.conversations.render:render_new_turns",
     examples=(
         Example({"turns": [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Since noon."}]}),
         Example({"turns": [{"role": "robot", "content": "x"}]}, error="VALIDATION_FAILED"),
         Example({"turns": []}, error="VALIDATION_FAILED"),
+        Example({"turns": [{"role": "user", "content": "Is it on?"}], "channel": "slack"}, prepared=True),
     ),
 )
 def conversation_say(ctx: Context, request: ConversationSay) -> ConversationSayResult:
@@ -158,10 +159,13 @@ class ConversationDetail(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/conversations/{id}",
-    family="power",
     cli=("conversation", "show"),
     human="holdfast.features.conversations.render:render_conversation",
-    examples=(Example({"id": "no-such-conversation"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
+        Example({"id": "48e7f2a5"}, prepared=True),
+        Example({"id": "48e7f2a5", "after": 1}, prepared=True),
+    ),
 )
 def conversation_show(ctx: Context, request: ConversationShow) -> ConversationDetail:
     """Show a conversation with its turns and summary."""
@@ -188,7 +192,6 @@ class Conversations(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/conversations",
-    family="power",
     cli=("conversation", "list"),
     human="holdfast.features.conversations.render:render_conversations",
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
@@ -216,14 +219,15 @@ class ConversationClose(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/close",
-    family="power",
+    cli=("conversation", "close"),
     stage="store",
     asks=True,
-    cli=("conversation", "close"),
     human="holdfast.features.conversations.render:render_conversation_summary",
     examples=(
         Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
         Example({"channel": "nowhere"}, error="NOT_FOUND"),
+        Example({"id": "48e7f2a5"}, prepared=True),
+        Example({"summary": "Agreed on Tuesday.", "channel": "slack", "principal": "ann"}, prepared=True),
     ),
 )
 def conversation_close(ctx: Context, request: ConversationClose) -> ConversationView:
@@ -251,12 +255,12 @@ class ConversationReapResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/reap",
-    family="power",
+    cli=("conversation", "close-idle"),
+    aliases=("conversation reap",),
     stage="store",
     asks=True,
     repeats=True,
     admin=True,
-    cli=("conversation", "reap"),
     human="holdfast.features.conversations.render:render_reaping",
     examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
 )
@@ -301,12 +305,11 @@ class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/consolidate",
-    family="power",
+    cli=("conversation", "consolidate"),
     stage="store",
     asks=True,
     repeats=True,
     admin=True,
-    cli=("conversation", "consolidate"),
     human="holdfast.features.conversations.render:render_conversation_consolidation",
     examples=(
         Example({}),

@@ -20,7 +20,7 @@ from holdfast.kernel.records.link import RELATIONS, Link, Relation
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import derive_id, format_time, format_timestamp
+from holdfast.kernel.timestamps import TimeText, derive_id, format_time, format_timestamp
 
 MAX_LINKS = 1000
 MAX_NODES = 1000
@@ -362,11 +362,11 @@ class LinkView(Struct, frozen=True, kw_only=True):
     source_id: str
     target_id: str
     relation: str
-    created_at: str
-    valid_from: str
+    created_at: TimeText
+    valid_from: TimeText
     observed_by: str
     version: int
-    valid_until: str | UnsetType = UNSET
+    valid_until: TimeText | UnsetType = UNSET
     signature: str | UnsetType = UNSET
 
 

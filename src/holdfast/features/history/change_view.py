@@ -11,7 +11,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import KINDS, LINK, MEMORY, body_of
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Change(Struct, frozen=True, kw_only=True):
     kind: str
     record: str
     actor: str
-    at: str
+    at: TimeText
     """When this store committed it."""
     origin: str
     number: int

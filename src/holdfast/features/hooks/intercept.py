@@ -14,6 +14,7 @@ from holdfast.features.memories import store as memories
 from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, HookDenied, Invalid
 from holdfast.kernel.records.validate import normalize_name
+from holdfast.kernel.registry.encoding import to_wire
 from holdfast.kernel.registry.operation import Operation, Request
 
 ID_FIELDS = ("id", "memory_id", "lesson_id", "source_id", "target_id", "ids", "source_ids")
@@ -83,7 +84,7 @@ def call_with_hooks(
     except Invalid as error:
         raise _blame_hook(error, original, [changed for changed, _ in outcomes]) from None
     for occasion, (changed, _) in zip(occasions, outcomes, strict=True):
-        hooks.queue_after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(answer)))
+        hooks.queue_after(occasion._replace(arguments=changed, answer=msgspec.to_builtins(to_wire(answer))))
     return answer
 
 

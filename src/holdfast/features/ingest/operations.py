@@ -13,8 +13,8 @@ from holdfast.features.ingest.store import Outcome
 from holdfast.features.skills.operations.skills import require_local
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.records.memory import Scope
-from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, SpanInput, Tags
+from holdfast.kernel.records.memory import Scope, Span
+from holdfast.kernel.registry.fields import Actor, Namespace, SourceUri, Tags
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 
 MAX_INLINE = 16 * 1024 * 1024
@@ -79,7 +79,7 @@ class SegmentOutcome(Struct, frozen=True, kw_only=True):
     reason: str
     kind: str
     line: int
-    span: SpanInput
+    span: Span
     """Byte range in the document (UTF-8)."""
     method: Literal["heuristic", "llm"]
     memory_id: str | UnsetType = UNSET
@@ -140,7 +140,6 @@ class IngestResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/ingest",
-    family="power",
     stage="store",
     asks=True,
     human="holdfast.features.ingest.render:render_ingestion",
@@ -151,6 +150,8 @@ class IngestResult(Struct, frozen=True, kw_only=True):
         Example({"content": "x", "pipeline": "no-such-pipeline"}, error="VALIDATION_FAILED"),
         Example({"content": "x", "pipeline_override": {"stages": [{"type": "magic"}]}}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "guide.md", "namespace": "shop/docs"}, prepared=True),
+        Example({"file": "guide.md", "namespace": "shop/docs", "dry_run": True}, prepared=True),
     ),
 )
 def ingest(ctx: Context, request: Ingest, progress: Progress) -> IngestResult:
@@ -233,7 +234,7 @@ def _build_segment_view(one: "Outcome", report: "Report") -> SegmentOutcome:
         reason=one.reason,
         kind=one.kind,
         line=one.line,
-        span=SpanInput(one.begins, one.ends),
+        span=Span(one.begins, one.ends),
         method=cast(Any, one.method),
         memory_id=value_or_unset(one.memory),
         title=value_or_unset(report.titles.get(one.place)),
@@ -282,7 +283,8 @@ class PipelineList(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/pipelines",
-    family="power",
+    cli=("ingest", "pipelines"),
+    aliases=("pipelines",),
     opens_nothing=True,
     human="holdfast.features.ingest.render:render_pipelines",
     examples=(Example({}), Example({"name": "two_phase"}), Example({"name": "none-such"}, error="VALIDATION_FAILED")),

@@ -1,7 +1,7 @@
 """Read memories. The only place that decides, in SQL, which memories a caller may see."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -375,12 +375,22 @@ def check_scope_change(ctx: Context, write: Transaction, before: Memory, after: 
         require_owner(ctx, write, before)
 
 
+MAX_ACCESSES = 1000
+"""Accesses that are flushed at once, without waiting for more."""
+
+
 class AccessLog:
     """Counts accesses by agent and memory until they are flushed. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._accesses: dict[str, dict[str, tuple[int, int]]] = {}
+        self._count = 0
+        self.has_accesses = threading.Event()
+        self.is_full = threading.Event()
+        """Set once MAX_ACCESSES wait."""
+        self.on_first: Callable[[], None] | None = None
+        """Called once, with the first access."""
 
     def record(self, agent: str, memories: list[str], at: int) -> None:
         self.add(agent, dict.fromkeys(memories, (1, at)))
@@ -392,9 +402,16 @@ class AccessLog:
             for id, (uses, at) in accesses.items():
                 before, last = seen.get(id, (0, 0))
                 seen[id] = (before + uses, max(last, at))
+            self._count += len(accesses)
+            started, self.on_first = self.on_first, None
+        self.has_accesses.set()
+        if self._count >= MAX_ACCESSES:
+            self.is_full.set()
+        if started is not None:
+            started()
 
     def drain(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Return and clear all accesses: count and latest time by agent and memory."""
         with self._lock:
-            seen, self._accesses = self._accesses, {}
+            seen, self._accesses, self._count = self._accesses, {}, 0
             return seen

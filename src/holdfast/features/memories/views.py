@@ -12,7 +12,7 @@ from holdfast.kernel.records.memory import IMPORTED_FROM, Memory
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.content_scan import find_injections
-from holdfast.kernel.timestamps import format_time, format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_time, format_timestamp
 
 ConfidenceTier = Literal["confirmed", "likely", "ambiguous"]
 
@@ -33,22 +33,22 @@ class MemoryView(Struct, frozen=True, kw_only=True):
     agent_id: str
     memory_kind: str
     access_count: int
-    created_at: str
-    updated_at: str
+    created_at: TimeText
+    updated_at: TimeText
     metadata: dict[str, Any]
     citations: list[Any]
     reflection_depth: int
     version: int
     state: str
-    last_accessed_at: str | UnsetType = UNSET
-    expires_at: str | UnsetType = UNSET
+    last_accessed_at: TimeText | UnsetType = UNSET
+    expires_at: TimeText | UnsetType = UNSET
     category: str | UnsetType = UNSET
     source_uri: str | UnsetType = UNSET
     source_span: dict[str, int] | UnsetType = UNSET
-    valid_from: str | UnsetType = UNSET
-    valid_until: str | UnsetType = UNSET
+    valid_from: TimeText | UnsetType = UNSET
+    valid_until: TimeText | UnsetType = UNSET
     speaker: str | UnsetType = UNSET
-    occurred_at: str | UnsetType = UNSET
+    occurred_at: TimeText | UnsetType = UNSET
     thread: str | UnsetType = UNSET
     place: int | UnsetType = UNSET
     archive_reason: str | UnsetType = UNSET

@@ -1,5 +1,8 @@
 """Write buffered accesses and recalls in a batch, after the reads."""
 
+import atexit
+import logging
+import threading
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -8,9 +11,14 @@ from holdfast.features.memories.store import AccessLog
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.recall_log import PendingRecall, RecallLog, oldest_kept_time
 from holdfast.kernel.context import Context
-from holdfast.kernel.errors import OutcomeUnknown, StoreError
+from holdfast.kernel.errors import HoldfastError, OutcomeUnknown, StoreError
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.journal.transaction import Transaction
+
+log = logging.getLogger("holdfast")
+
+FLUSH_SECONDS = 60.0
+"""Pause between two flushes of a process that keeps its store open."""
 
 
 def flush_access_log(ctx: Context) -> int:
@@ -36,6 +44,44 @@ def flush_access_log(ctx: Context) -> int:
             ctx.local[AccessLog].add(agent, used)
             ctx.local[RecallLog].put_back(own_recalls)
     return written
+
+
+class AccessFlusher:
+    """Flushes accesses in the background, for a process that keeps its store open. Starts with the first access."""
+
+    def __init__(self, ctx: Context, seconds: float = FLUSH_SECONDS) -> None:
+        self._ctx = ctx
+        self._seconds = seconds
+        self._accesses = ctx.local[AccessLog]
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="holdfast-access", daemon=True)
+        self._accesses.on_first = self._start
+
+    def close(self) -> None:
+        """Stop the thread; what it has not flushed is for the caller to flush."""
+        self._is_closed, self._accesses.on_first = True, None
+        self._accesses.has_accesses.set()
+        self._accesses.is_full.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        atexit.register(self.close)
+        self._thread.start()
+
+    def _run(self) -> None:
+        has_accesses, is_full = self._accesses.has_accesses, self._accesses.is_full
+        while has_accesses.wait():
+            is_full.wait(self._seconds)
+            has_accesses.clear()
+            is_full.clear()
+            if self._is_closed:
+                return
+            try:
+                flush_access_log(self._ctx)
+            except HoldfastError as error:
+                log.warning("Cannot count accesses now: %s", error.message)
 
 
 def _log_recalls(ctx: Context, write: Transaction, recalls: Sequence[PendingRecall]) -> None:

@@ -25,7 +25,7 @@ from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.operation import value_or_unset
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 MAX_SOURCES = 1000
 MAX_STEPS = 8
@@ -218,7 +218,7 @@ class StaleView(Struct, frozen=True, kw_only=True):
     """Why a memory is stale: the nearest source that changed or went away, not resolved yet."""
 
     cause: str
-    since: str
+    since: TimeText
     status: str
     hop: int
     """Distance to that source: 1 is a direct source."""

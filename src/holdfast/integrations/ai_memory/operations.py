@@ -11,6 +11,7 @@ from holdfast.integrations.ai_memory.push import ItemResult
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.timestamps import TIME, TimeText
 
 
 class SyncPush(Request, frozen=True):
@@ -69,7 +70,6 @@ def _push_parts(ctx: Context, request: SyncPush) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/sync/push",
-    family="other",
     stages=("store", "delete", "link"),
     parts=_push_parts,
     surfaces=("library", "http"),
@@ -133,7 +133,8 @@ def _item_result(one: "ItemResult") -> PushItemResult:
 
 class SyncSince(Request, frozen=True):
     since: (
-        Annotated[str, Meta(min_length=4, max_length=64, description="updated_at of the last row received.")] | None
+        Annotated[str, Meta(min_length=4, max_length=64, description="updated_at of the last row received."), TIME]
+        | None
     ) = None
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Most memories to return.")] = 500
     peer: Annotated[str, Meta(min_length=1, max_length=128, description="Name of the calling peer.")] | None = None
@@ -154,8 +155,8 @@ class SyncSinceResult(Struct, frozen=True, kw_only=True):
     scope_status: str
     has_more: bool
     updated_since: str | UnsetType = UNSET
-    earliest_updated_at: str | UnsetType = UNSET
-    latest_updated_at: str | UnsetType = UNSET
+    earliest_updated_at: TimeText | UnsetType = UNSET
+    latest_updated_at: TimeText | UnsetType = UNSET
     next_cursor: str | UnsetType = UNSET
     """Where to continue: after everything read for this answer."""
 
@@ -163,7 +164,6 @@ class SyncSinceResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/sync/since",
-    family="other",
     surfaces=("library", "http"),
     examples=(
         Example({}),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from enum import Enum
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from keyword import iskeyword
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -20,7 +22,6 @@ from holdfast.kernel.registry.stages import Stage, StageEffects
 
 Surface = Literal["library", "cli", "http", "mcp"]
 SURFACES: tuple[Surface, ...] = ("library", "cli", "http", "mcp")
-FAMILIES = ("core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other")
 
 
 class Effect(Enum):
@@ -44,6 +45,8 @@ class Example(Struct, frozen=True):
     arguments: dict[str, Any]
     error: str | None = None
     """Expected error code."""
+    prepared: bool = False
+    """It needs the records and files of the tests' example store; help prints it."""
 
 
 class Operation(Struct, frozen=True):
@@ -53,7 +56,6 @@ class Operation(Struct, frozen=True):
     effect: Effect
     method: str
     path: str
-    family: str
     summary: str
     description: str
     request: type[Request]
@@ -62,6 +64,9 @@ class Operation(Struct, frozen=True):
     admin: bool = False
     surfaces: frozenset[Surface] = frozenset(SURFACES)
     cli: tuple[str, ...] = ()
+    """The words of its command."""
+    aliases: tuple[str, ...] = ()
+    """Former and other names of its command, which still work but are not listed."""
     status: int = 200
     bulk: str | None = None
     """Field that receives a bare JSON array."""
@@ -95,6 +100,11 @@ class Operation(Struct, frozen=True):
     human: str | None = None
     """Function that renders its answer for people, as `module:function`."""
     examples: tuple[Example, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The feature that declares it."""
+        return feature_of(self.run.__module__)
 
     @property
     def fields(self) -> tuple[msgspec.structs.FieldInfo, ...]:
@@ -185,21 +195,12 @@ class Operation(Struct, frozen=True):
         except (TypeError, ValueError) as error:
             raise Invalid(f"The request is not JSON: {error}") from None
 
-    def name_arguments(self, positional: Sequence[Any]) -> dict[str, Any]:
-        """Name positional arguments: required fields first, then the CLI's positional ones."""
-        if not positional:
-            return {}
-        names = [f.encode_name for f in self.fields if f.required or self.field_option(f.encode_name, "argument")]
-        if len(positional) > len(names):
-            raise Invalid(f"{self.name} takes {len(names)} positional arguments, got {len(positional)}.")
-        return dict(zip(names, positional, strict=False))
-
     def fields_with_role(self, role: str) -> tuple[str, ...]:
         """Return the fields with a role: `namespace` (access is checked), `actor` (the agent to act as), `words`."""
         return _fields_with_role(self.request, role)
 
     def field_option(self, name: str, key: str, default: Any = None) -> Any:
-        """Return an option of a field: `short`, `stdin`, `argument`, `role`, `not_on`."""
+        """Return an option of a field: `short`, `flag`, `stdin`, `argument`, `advanced`, `role`, `not_on`."""
         return _field_options(self.request).get(name, {}).get(key, default)
 
 
@@ -255,14 +256,31 @@ def _convert(arguments: dict[str, Any], request: type[Request], tries: int = 32)
         unknown = re.search(r"unknown field `([^`]*)`", text)
         if unknown:
             name = f"{where}.{unknown[1]}" if where else unknown[1]
-            raise Invalid(f"{name}: unknown field", fields=[name]) from None
+            known = [] if where else [field.encode_name for field in _fields(request)]
+            raise Invalid(explain_unknown_field(name, known), fields=[name]) from None
         what = _PATH.sub("", text) + _choices(request, where)
         raise Invalid(f"{where}: {what}" if where else what, fields=[where] if where else []) from None
 
 
+def python_name(name: str) -> str:
+    """Return a name as Python can write it: `import_` for `import`."""
+    return f"{name}_" if iskeyword(name) else name
+
+
+def find_near_name(name: str, known: Iterable[str]) -> str:
+    """Return the known name that a mistyped one resembles; empty if there is none."""
+    return next(iter(get_close_matches(name, known, n=1)), "")
+
+
+def explain_unknown_field(name: str, known: Iterable[str]) -> str:
+    """Return the message about a field that does not exist, with the nearest name."""
+    near = find_near_name(name, known)
+    return f"{name}: unknown field" + (f"; did you mean {near}?" if near else "")
+
+
 def _choices(request: type[Request], where: str) -> str:
     """List the allowed values of an enum field, as the end of an error message."""
-    info = _field_types(request).get(where.partition("[")[0])
+    info = field_types(request).get(where.partition("[")[0])
     if isinstance(info, msgspec.inspect.ListType):
         info = bare_type(info.item_type)
     return (
@@ -299,13 +317,26 @@ class Entry(NamedTuple):
     name: str
     module: str
     cli: tuple[str, ...]
-    family: str
     summary: str
     surfaces: Collection[Surface]
+    aliases: tuple[str, ...] = ()
+    has_records: bool = True
+    """Whether its answer contains what is encoded in another form than it has."""
+
+    @property
+    def family(self) -> str:
+        """The feature that declares it."""
+        return feature_of(self.module)
 
 
 def entry_of(op: Operation) -> Entry:
-    return Entry(op.name, op.run.__module__, op.cli, op.family, op.summary, op.surfaces)
+    return Entry(op.name, op.run.__module__, op.cli, op.summary, op.surfaces, op.aliases)
+
+
+def feature_of(module: str) -> str:
+    """Return the feature of a module: `recall` for `holdfast.features.recall.operations`."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 else parts[-1]
 
 
 class Registry:
@@ -345,7 +376,7 @@ class Registry:
             self.entries.setdefault(op.name, entry_of(op))
 
     def operation(
-        self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (), **more: Any
+        self, effect: Effect, route: str, *, name: str | None = None, cli: Sequence[str] = (), **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare a function as an operation; request and answer types come from its annotations."""
 
@@ -362,7 +393,6 @@ class Registry:
                 effect=effect,
                 method=method,
                 path=path,
-                family=family,
                 summary=text.split("\n", 1)[0],
                 description=text,
                 request=request,
@@ -383,59 +413,9 @@ REGISTRY = Registry()
 operation = REGISTRY.operation
 
 
-_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-
-
-def parse_words(operation: Operation, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Parse arguments from text. A `str` field is never converted; a scalar given twice is an error."""
-    known = _field_types(operation.request)
-    arguments: dict[str, Any] = {}
-    for name, given in words.items():
-        if name not in known:
-            raise Invalid(f"{name}: unknown field", fields=[name])
-        arguments[name] = _parse_words(name, known[name], list(given))
-    return arguments
-
-
 @cache
-def _field_types(request: type[Request]) -> dict[str, msgspec.inspect.Type]:
+def field_types(request: type[Request]) -> dict[str, msgspec.inspect.Type]:
     return {f.encode_name: bare_type(msgspec.inspect.type_info(f.type)) for f in msgspec.structs.fields(request)}
-
-
-def _parse_words(name: str, info: msgspec.inspect.Type, given: list[str]) -> Any:
-    match info:
-        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
-            if not isinstance(bare_type(info.item_type), msgspec.inspect.StrType | msgspec.inspect.LiteralType):
-                return [_json(name, text) for text in given] if len(given) > 1 else _as_list(_json(name, given[0]))
-            return [part.strip() for text in given for part in text.split(",")]
-        case msgspec.inspect.DictType():
-            if len(given) == 1 and given[0].lstrip().startswith("{"):
-                return _json(name, given[0])
-            pairs = [text.partition("=") for text in given]
-            if any(not sign for _, sign, _ in pairs):
-                raise Invalid(f"{name}: must be JSON or key=value", fields=[name])
-            return {key: value for key, _, value in pairs}
-    if len(given) > 1:
-        raise Invalid(f"{name}: given more than once", fields=[name])
-    text = given[0]
-    match info:
-        case msgspec.inspect.StrType() | msgspec.inspect.LiteralType():
-            return text
-        case msgspec.inspect.BoolType():
-            if text.lower() in _BOOLEANS:
-                return _BOOLEANS[text.lower()]
-            raise Invalid(f"{name}: must be true or false", fields=[name])
-        case msgspec.inspect.IntType():
-            if re.fullmatch(r"[+-]?[0-9]{1,30}", text):
-                return int(text)
-            raise Invalid(f"{name}: must be an integer", fields=[name])
-        case msgspec.inspect.FloatType():
-            try:
-                return msgspec.json.decode(text.encode(), type=float)
-            except msgspec.DecodeError:
-                raise Invalid(f"{name}: must be a number", fields=[name]) from None
-        case _:
-            return _json(name, text)
 
 
 def bare_type(info: msgspec.inspect.Type) -> msgspec.inspect.Type:
@@ -449,42 +429,6 @@ def bare_type(info: msgspec.inspect.Type) -> msgspec.inspect.Type:
         strings = [t for t in kinds if isinstance(bare_type(t), msgspec.inspect.StrType)]
         return bare_type(strings[0]) if strings else info
     return info
-
-
-def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return msgspec.json.decode(text.encode())
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        raise Invalid(f"{name}: must be valid JSON", fields=[name]) from None
-
-
-def enum_values(type_: Any) -> tuple[str, ...]:
-    """Return the values of a Literal type, in order of declaration."""
-    if get_origin(type_) is Literal:
-        return get_args(type_)
-    return next((found for inner in get_args(type_) if (found := enum_values(inner))), ())
-
-
-def order_enums(properties: dict[str, Any], record: type[Struct]) -> None:
-    """Restore the declared order of enum values in a JSON Schema; msgspec sorts them."""
-    for field in msgspec.structs.fields(record):
-        words = enum_values(field.type)
-        for node in _enum_nodes(properties[field.encode_name]):
-            if set(node["enum"]) == set(words):
-                node["enum"] = list(words)
-
-
-def _enum_nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the enum nodes of a field's schema: itself, its items or its alternatives."""
-    if "enum" in node:
-        yield node
-    for inner in (node.get("items"), *node.get("anyOf", ())):
-        if isinstance(inner, dict):
-            yield from _enum_nodes(inner)
 
 
 def value_or_unset(value: Any) -> Any:

@@ -13,7 +13,7 @@ from holdfast.app import Holdfast
 from holdfast.app import open as open_memory
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import ConfirmationRequired, HoldfastError, HookConfirmationRequired, Invalid, StoreNotFound
-from holdfast.kernel.registry.operation import parse_words
+from holdfast.kernel.registry.words import parse_words
 from holdfast.kernel.terminal import shorten
 from holdfast.operations import Effect, Operation
 from holdfast.surfaces import error_responses as wire

@@ -19,6 +19,7 @@ from holdfast.features.memories.views import MemoryView
 from holdfast.integrations.ai_memory import http as compat
 from holdfast.kernel.context import Caller, Progress
 from holdfast.kernel.errors import HoldfastError, MethodNotAllowed, NotFound
+from holdfast.kernel.registry.encoding import to_wire
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.http import event_stream, openapi, page, peer_authentication
@@ -174,7 +175,7 @@ class Site:
         return content, wire.PENDING_STATUS if waits else operation.status, headers | more | proof
 
     def call(self, caller: Caller, progress: Progress, operation: Operation, arguments: dict[str, Any]) -> Any:
-        return operation.call(self.holdfast.ctx, caller, arguments, progress)
+        return to_wire(operation.call(self.holdfast.ctx, caller, arguments, progress))
 
     async def stream(self, operation: Operation, request: Request) -> Response:
         """Stream a feed. Every poll authenticates again, so a revoked key sees no more."""

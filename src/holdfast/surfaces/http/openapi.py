@@ -8,7 +8,8 @@ import msgspec
 
 from holdfast.features.memories.views import MemoryView
 from holdfast.integrations.ai_memory import http as compat
-from holdfast.kernel.registry.operation import order_enums
+from holdfast.kernel.registry.encoding import wire_type
+from holdfast.kernel.registry.words import order_enums
 from holdfast.operations import Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.http.request_parsing import hidden_fields
@@ -31,7 +32,7 @@ def build_document(operations: Iterable[Operation]) -> Json:
     """Build the OpenAPI document."""
     routed = [operation for operation in operations if routes_of(operation)]
     answers, schemas = msgspec.json.schema_components(
-        [*(op.answer for op in routed), *(op.request for op in routed)], ref_template=REF
+        [*(wire_type(op.answer) for op in routed), *(op.request for op in routed)], ref_template=REF
     )
     for operation in routed:
         order_enums(schemas[operation.request.__name__]["properties"], operation.request)

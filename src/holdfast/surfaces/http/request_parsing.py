@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from holdfast.integrations.ai_memory import http as compat
 from holdfast.kernel.errors import Invalid, OperationCancelled, TooLarge, WrongMediaType
-from holdfast.kernel.registry.operation import Operation, parse_words
+from holdfast.kernel.registry.operation import Operation
+from holdfast.kernel.registry.words import parse_words
 from holdfast.settings import Settings
 
 MAX_FIELDS = 200

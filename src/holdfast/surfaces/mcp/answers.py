@@ -15,6 +15,7 @@ from holdfast.features.memories.store import TEXT_UPPER_BOUND
 from holdfast.kernel.context import SILENT, Caller, Context, Progress
 from holdfast.kernel.errors import HoldfastError, Invalid, NotFound, OperationCancelled
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.registry.encoding import to_wire
 from holdfast.kernel.timestamps import format_timestamp
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces import error_responses as wire
@@ -35,7 +36,7 @@ from holdfast.surfaces.mcp.protocol import (
     stamp_result,
 )
 from holdfast.surfaces.mcp.schema import hidden_fields
-from holdfast.surfaces.mcp.tools import describe_tools, explain_unknown_tool, resolve_families, select_tools
+from holdfast.surfaces.mcp.tools import describe_tools, explain_unknown_tool, select_tools
 
 SCHEME = "memory://"
 Report = Callable[[int, int, str], None]
@@ -85,13 +86,13 @@ class Answers:
     def __init__(self, holdfast: Holdfast, profile: str) -> None:
         self.profile = profile
         self._holdfast = holdfast
-        self._families = resolve_families(profile)
-        self.tools = select_tools(self._families)
+        self.tools = select_tools(profile)
+        self._offered = frozenset(op.name for op in self.tools.values())
 
     @property
     def ctx(self) -> Context:
-        """The context limited to the profile's families; built at each call, as the server sets its quorum later."""
-        return replace(self._holdfast.ctx, families=self._families)
+        """The context limited to the profile's tools; built at each call, as the server sets its quorum later."""
+        return replace(self._holdfast.ctx, offered=self._offered)
 
     def answer(self, method: str, params: Mapping[str, Any] | None, request: RequestContext) -> dict[str, Any]:
         """Return the result of a request; raise a protocol error, or Cancelled if it was cancelled before it wrote."""
@@ -160,7 +161,7 @@ class Answers:
     def _run(self, operation: Operation, arguments: dict[str, Any], request: RequestContext) -> Any:
         for name in hidden_fields(operation) & set(arguments):
             raise Invalid(f"{name}: unknown field", fields=[name])
-        answer = operation.call(self.ctx, request.caller(), arguments, request.progress)
+        answer = to_wire(operation.call(self.ctx, request.caller(), arguments, request.progress))
         if operation.effect is Effect.READ:
             # A finished write is always answered; a cancelled read is not.
             request.progress.check()
@@ -203,7 +204,7 @@ class Answers:
         try:
             if not id:
                 raise NotFound
-            got = REGISTRY["get"].call(self.ctx, request.caller(), {"id": id}, request.progress)
+            got = to_wire(REGISTRY["get"].call(self.ctx, request.caller(), {"id": id}, request.progress))
         except (NotFound, Invalid):
             raise _not_found(params.uri, request.version) from None
         return {"contents": [{"uri": params.uri, "mimeType": "text/plain", "text": fence_answer(got)}]}

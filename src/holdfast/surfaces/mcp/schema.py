@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from holdfast.features.memories.views import MemoryView
-from holdfast.kernel.registry.operation import order_enums
+from holdfast.kernel.registry.encoding import wire_type
+from holdfast.kernel.registry.words import order_enums
 from holdfast.operations import Operation
 
 Schema = dict[str, Any]
@@ -35,7 +36,7 @@ def hidden_fields(operation: Operation) -> set[str]:
 
 def output_schema(operation: Operation) -> Schema:
     """Return the answer's top-level fields that are always present; others may follow."""
-    _, always, _ = _declared_fields(operation.answer)
+    _, always, _ = _declared_fields(wire_type(operation.answer))
     is_memory = issubclass(operation.answer, MemoryView)
     unnamed = set(MemoryView.__struct_fields__) - _MEMORY_FIELDS if is_memory else set()
     return {"type": "object", "properties": {name: {} for name in always if name not in unnamed}}

@@ -1,10 +1,11 @@
 """A clock of the test, and short forms of links."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from holdfast.kernel.context import Caller
-from holdfast.kernel.timestamps import SECOND, format_timestamp
+from holdfast.kernel.timestamps import SECOND, to_datetime
 
 START = 1_800_000_000 * SECOND
 OTHER = Caller("ai:other@here")
@@ -20,9 +21,9 @@ class Clock:
     def __call__(self) -> int:
         return self.at
 
-    def tick(self, seconds: int = 1) -> str:
+    def tick(self, seconds: int = 1) -> datetime:
         self.at += seconds * SECOND
-        return format_timestamp(self.at)
+        return to_datetime(self.at)
 
 
 def targets(answer: Any) -> list[str]:

@@ -2,13 +2,12 @@
 
 import pytest
 from linked_memories import OTHER, START, Clock, Remember, targets
-from msgspec import UNSET
 
 import holdfast
-from holdfast.features.graph.operations.links import InvalidateResult, LinkResult
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.kernel.timestamps import SECOND, format_timestamp
+from holdfast.kernel.timestamps import SECOND, to_datetime
+from holdfast.types import InvalidateResult, LinkResult
 
 
 def test_a_link_has_its_creator_and_start_date(hold: holdfast.Holdfast, remember: Remember) -> None:
@@ -20,8 +19,8 @@ def test_a_link_has_its_creator_and_start_date(hold: holdfast.Holdfast, remember
         source_id=a,
         target_id=b,
         relation="supersedes",
-        created_at=format_timestamp(START),
-        valid_from=format_timestamp(START),
+        created_at=to_datetime(START),
+        valid_from=to_datetime(START),
         observed_by="ai:tester@here",
         version=1,
     )
@@ -57,7 +56,7 @@ def test_linking_again_after_the_end_makes_a_link_valid_again(
     hold.kg_invalidate(source_id=a, target_id=b, relation="related_to")
     later = clock.tick()
     again = hold.link(source_id=a, target_id=b)
-    assert (again.outcome, again.version, again.valid_from, again.valid_until) == ("revalidated", 3, later, UNSET)
+    assert (again.outcome, again.version, again.valid_from, again.valid_until) == ("revalidated", 3, later, None)
     assert targets(hold.kg_query(source_id=a)) == [b]
 
 
@@ -74,7 +73,7 @@ def test_a_link_starting_in_the_future_is_not_valid_yet(
     hold: holdfast.Holdfast, remember: Remember, clock: Clock
 ) -> None:
     a, b = remember("a"), remember("b")
-    hold.link(source_id=a, target_id=b, valid_from=format_timestamp(START + 5 * SECOND))
+    hold.link(source_id=a, target_id=b, valid_from=to_datetime(START + 5 * SECOND))
     assert targets(hold.kg_query(source_id=a)) == []
     clock.tick(5)
     assert targets(hold.kg_query(source_id=a)) == [b]
@@ -159,7 +158,7 @@ def test_an_ended_link_keeps_its_end(hold: holdfast.Holdfast, remember: Remember
     assert hold.kg_invalidate(**triple) == InvalidateResult(
         found=True, valid_until=now, previous_valid_until=now, **triple
     )
-    earlier = format_timestamp(START)
+    earlier = to_datetime(START)
     assert hold.kg_invalidate(valid_until=earlier, **triple) == InvalidateResult(
         found=True, valid_until=earlier, previous_valid_until=now, **triple
     )

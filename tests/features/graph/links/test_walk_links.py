@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_memories import OTHER, START, Clock, Remember, targets
-from msgspec import UNSET
 
 import holdfast
-from holdfast.features.graph.operations.paths import LineageNode
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import content_hash
+from holdfast.types import LineageNode
 
 
 def test_a_walk_returns_each_link_once_by_the_shortest_path_without_cycles(
@@ -90,7 +89,7 @@ def test_lineage_leads_back_to_the_sources_and_forward_to_the_derived_memories(
 
     def node(id: str, title: str, relation: str, depth: int, state: str = "live") -> LineageNode:
         cid = content_hash(title, f"about {title}")
-        shown = UNSET if state == "deleted" else title
+        shown = None if state == "deleted" else title
         return LineageNode(id=id, title=shown, cid=cid, relation=relation, depth=depth, state=state)
 
     assert hold.lineage(id=newer).nodes == [

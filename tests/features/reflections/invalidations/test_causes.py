@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 from ways_to_invalidate import CAUSES, Remember, entries, read_notices
 
 import holdfast
@@ -45,7 +44,7 @@ def test_dependents_of_an_expired_memory_are_notified_when_it_is_collected(
     assert read_notices(clocked_store) == set()
     assert clocked_store.gc().invalidation_notified == [near]
     assert read_notices(clocked_store) == {(brief, brief, near, 1, "expired", "open")}
-    assert clocked_store.gc().invalidation_notified is UNSET
+    assert clocked_store.gc().invalidation_notified is None
 
 
 def test_dependents_are_notified_when_an_expired_memory_releases_its_title(
@@ -140,7 +139,7 @@ def test_a_future_supersession_notifies_when_it_starts(
     assert {one[:5] for one in read_notices(clocked_store)} == {
         (fallen, heir, id, 1, "superseded") for id in (near, late)
     }
-    assert clocked_store.gc().invalidation_notified is UNSET
+    assert clocked_store.gc().invalidation_notified is None
     clocked_store.kg_invalidate(heir, fallen, "supersedes")
     assert {one[5] for one in read_notices(clocked_store)} == {"resolved"}
 
@@ -167,7 +166,7 @@ def test_a_source_link_that_expires_notifies_and_is_resolved_when_valid_again(
     clock.move(days=2)
     if collected:
         assert clocked_store.gc().invalidation_notified == [near, far]
-        assert clocked_store.gc().invalidation_notified is UNSET
+        assert clocked_store.gc().invalidation_notified is None
         assert {one[:5] for one in read_notices(clocked_store)} == {
             (ground, ground, near, 1, "invalidated"),
             (ground, ground, far, 2, "invalidated"),

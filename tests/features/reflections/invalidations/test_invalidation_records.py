@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 from ways_to_invalidate import Remember, entries, read_notices
 
 import holdfast
@@ -74,7 +73,7 @@ def test_a_flagged_invalidation_can_be_undone(clocked_store: holdfast.Holdfast, 
     (entry,) = entries(clocked_store)
     clocked_store.undo(entry.seq)
     assert read_notices(clocked_store) == set()
-    assert clocked_store.get(near).stale is UNSET
+    assert clocked_store.get(near).stale is None
 
 
 def test_an_undo_that_invalidates_a_memory_is_recorded_as_the_cause(
@@ -85,9 +84,9 @@ def test_an_undo_that_invalidates_a_memory_is_recorded_as_the_cause(
     created = clocked_store.history(ground).changes[0].seq
     undone = clocked_store.undo(created)
     assert undone.invalidation_notified == [near]
-    assert clocked_store.undo(undone.change).invalidation_notified is UNSET
+    assert clocked_store.undo(undone.change).invalidation_notified is None
     assert clocked_store.get(ground).state == "live"
-    assert clocked_store.get(near).stale is UNSET
+    assert clocked_store.get(near).stale is None
 
 
 def test_dependents_of_a_memory_that_an_import_ends_are_notified(

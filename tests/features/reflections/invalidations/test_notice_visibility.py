@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from msgspec import UNSET
 from ways_to_invalidate import Remember
 
 import holdfast
@@ -46,7 +45,7 @@ def test_the_causer_does_not_see_private_dependents(clocked_store: holdfast.Hold
     ground = other.store(title="ground", content="for all", tier="long").id
     hidden = owner.store(title="hidden", content="for me", tier="long", scope="private").id
     owner.link(hidden, ground, relation="derived_from")
-    assert other.delete(ground).invalidation_notified is UNSET
+    assert other.delete(ground).invalidation_notified is None
     assert other.invalidations().invalidations == []
     assert other.dependents(ground).dependents == []
     (one,) = owner.invalidations().invalidations
@@ -77,4 +76,4 @@ def test_a_namespace_key_sees_only_notices_of_its_namespace(
     remember("far", near, namespace="other")
     clocked_store.delete(ground)
     (one,) = seen_by("ai:key@here", namespaces=("team",)).invalidations().invalidations
-    assert (one.dependent_id, one.invalidated_id) == (near, UNSET)
+    assert (one.dependent_id, one.invalidated_id) == (near, None)

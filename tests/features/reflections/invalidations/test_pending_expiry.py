@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
 import holdfast
 from holdfast.kernel.errors import Conflict
@@ -79,7 +78,7 @@ def test_a_computed_notice_can_be_resolved_and_stays_resolved_after_collection(
             far: "open",
         }
         clocked_store.gc()
-    assert clocked_store.get(near).stale is UNSET
+    assert clocked_store.get(near).stale is None
 
 
 def test_invisible_sources_and_dependents_are_not_revealed(
@@ -93,5 +92,5 @@ def test_invisible_sources_and_dependents_are_not_revealed(
     clock.move(hours=2)
     other = seen_by("ai:other@here")
     (one,) = other.invalidations().invalidations
-    assert (one.dependent_id, one.invalidated_id) == (shown, UNSET)
-    assert other.get(shown).stale.invalidated_id is UNSET
+    assert (one.dependent_id, one.invalidated_id) == (shown, None)
+    assert other.get(shown).stale.invalidated_id is None

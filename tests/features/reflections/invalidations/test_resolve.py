@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from msgspec import UNSET
 from ways_to_invalidate import Remember, entries
 
 import holdfast
@@ -48,7 +47,7 @@ def test_an_unknown_invalidation_does_not_affect_the_others(
     clocked_store.delete(ground)
     (one,) = clocked_store.invalidations().invalidations
     answer = clocked_store.invalidations_resolve(ids=["nobody", one.id, one.id])
-    assert [(done.outcome, done.code) for done in answer.outcomes] == [("rejected", "NOT_FOUND"), ("applied", UNSET)]
+    assert [(done.outcome, done.code) for done in answer.outcomes] == [("rejected", "NOT_FOUND"), ("applied", None)]
     assert answer.count == 1
 
 

@@ -1,7 +1,6 @@
 """A restored source resolves its notices."""
 
 import pytest
-from msgspec import UNSET
 from ways_to_invalidate import CAUSES, Remember, read_notices
 
 import holdfast
@@ -28,11 +27,11 @@ def test_a_restored_source_resolves_notices_and_another_invalidation_reopens_the
     assert read_notices(clocked_store) == {(fallen, by, near, 1, cause, "resolved")}
     (one,) = clocked_store.invalidations().invalidations
     assert (one.reason, one.resolver) == ("restored", "ai:tester@here")
-    assert clocked_store.get(near).stale is UNSET
+    assert clocked_store.get(near).stale is None
     fall(clocked_store, fallen, heir)
     assert read_notices(clocked_store) == {(fallen, by, near, 1, cause, "open")}
     (one,) = clocked_store.invalidations().invalidations
-    assert (one.reason, one.resolver) == (UNSET, UNSET)
+    assert (one.reason, one.resolver) == (None, None)
 
 
 def test_a_restored_source_does_not_resolve_notices_of_ended_links(

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 from ways_to_invalidate import Remember
 
 import holdfast
 from holdfast.kernel.errors import Invalid, NotFound
+from holdfast.kernel.timestamps import format_datetime
 
 
 def test_a_stale_memory_is_marked_until_its_notice_is_resolved(
@@ -16,7 +16,7 @@ def test_a_stale_memory_is_marked_until_its_notice_is_resolved(
 ) -> None:
     fallen, heir = remember("fallen"), remember("heir")
     near = remember("quokka", fallen)
-    assert clocked_store.get(near).stale is UNSET
+    assert clocked_store.get(near).stale is None
     clocked_store.link(heir, fallen, relation="supersedes")
     (hit,) = [one for one in clocked_store.recall(context="quokka").memories if one.id == near]
     assert hit.stale == clocked_store.get(near).stale
@@ -28,8 +28,8 @@ def test_a_stale_memory_is_marked_until_its_notice_is_resolved(
     clocked_store.invalidations_acknowledge(ids=[one.id])
     assert clocked_store.get(near).stale.status == "acknowledged"
     clocked_store.invalidations_dismiss(ids=[one.id])
-    assert clocked_store.get(near).stale is UNSET
-    assert all(one.stale is UNSET for one in clocked_store.recall(context="quokka").memories)
+    assert clocked_store.get(near).stale is None
+    assert all(one.stale is None for one in clocked_store.recall(context="quokka").memories)
     assert "(stale" not in clocked_store.context(query="quokka").text
 
 
@@ -84,7 +84,7 @@ def test_the_namespace_of_invalidations_lists_rows_that_are_not_memories(
         "dependent_id": near,
         "invalidated_id": fallen,
         "invalidating_id": heir,
-        "timestamp": row.created_at,
+        "timestamp": format_datetime(row.created_at),
         "notification_kind": "reflection_invalidation",
     }
     assert row.metadata.items() >= told_of.items()

@@ -9,6 +9,7 @@ from holdfast.features.admin import doctor as doctor_service
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
+from holdfast.kernel.timestamps import TimeText
 
 
 class Backup(Request, frozen=True):
@@ -35,7 +36,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     bytes: int
     source: str
     version: str
-    created_at: str
+    created_at: TimeText
     reason: str | UnsetType = UNSET
 
 
@@ -47,7 +48,7 @@ class BackupResult(Snapshot, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/backup",
-    family="other",
+    aliases=("backup create",),
     human="holdfast.features.admin.render:render_backup",
     admin=True,
     status=201,
@@ -73,9 +74,9 @@ class Snapshots(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/backup",
-    family="other",
+    cli=("backup", "list"),
+    aliases=("backups",),
     admin=True,
-    cli=("backups",),
     human="holdfast.features.admin.render:render_snapshots",
     examples=(Example({}),),
 )
@@ -105,7 +106,7 @@ class StoreRestoreResult(Struct, frozen=True, kw_only=True):
     restored: bool
     snapshot: str
     sha256: str
-    created_at: str
+    created_at: TimeText
     dry_run: bool
     before: str | UnsetType = UNSET
     """The snapshot taken before the restore; restore it to go back."""
@@ -120,7 +121,8 @@ def _parts(ctx: Context, request: Restore) -> StageEffects:
 @operation(
     Effect.DESTROY,
     "POST /api/v1/restore",
-    family="other",
+    cli=("backup", "restore"),
+    aliases=("restore",),
     stages=("delete", "store"),
     parts=_parts,
     human="holdfast.features.admin.render:render_restore",
@@ -129,6 +131,7 @@ def _parts(ctx: Context, request: Restore) -> StageEffects:
     examples=(
         Example({"from": "holdfast-20200101T000000.000000Z.db"}, error="NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"from": "latest.db", "dry_run": True}, prepared=True),
     ),
 )
 def restore(ctx: Context, request: Restore) -> StoreRestoreResult:
@@ -169,7 +172,6 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/doctor",
-    family="meta",
     admin=True,
     human="holdfast.features.admin.render:render_diagnosis",
     examples=(Example({}),),

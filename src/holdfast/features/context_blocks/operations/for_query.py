@@ -21,7 +21,7 @@ from holdfast.kernel.registry.fields import (
     Timestamp,
 )
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_time, utc_offset
+from holdfast.kernel.timestamps import TimeText, format_time, parse_time, utc_offset
 
 
 class ContextRequest(Request, frozen=True):
@@ -60,8 +60,8 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
     """Number of other memories with a word of the query. Not set if there are thousands, if the query names a time, or
     for queries about the past."""
     mode: str
-    as_of: str | UnsetType = UNSET
-    known_at: str | UnsetType = UNSET
+    as_of: TimeText | UnsetType = UNSET
+    known_at: TimeText | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
 
@@ -69,7 +69,6 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/context",
-    family="core",
     stage="recall",
     human="holdfast.features.context_blocks.render:render_query_context",
     examples=(

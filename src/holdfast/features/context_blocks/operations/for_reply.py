@@ -11,7 +11,7 @@ from holdfast.features.conversations.store import Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TimeText, format_time
 
 PartName = Literal["history", "summary", "facts", "recalled", "lessons", "tasks", "invalidations"]
 StepName = Literal["introduce", "help", "personality", "tasks", "projects"]
@@ -42,7 +42,7 @@ class PartItem(Struct, frozen=True, kw_only=True):
     text: str
     id: str
     """Id of a memory or task, or of the conversation for turns without a summary."""
-    at: str | UnsetType = UNSET
+    at: TimeText | UnsetType = UNSET
     untrusted: bool | UnsetType = UNSET
     """True if it looks like a prompt injection."""
 
@@ -89,7 +89,8 @@ class BuildContextResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/context/build",
-    family="power",
+    cli=("conversation", "context"),
+    aliases=("build-context",),
     stage="recall",
     human="holdfast.features.context_blocks.render:render_reply_context",
     examples=(
@@ -159,8 +160,8 @@ class OnboardingTellResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/onboarding",
-    family="power",
-    cli=("onboarding", "tell"),
+    cli=("person", "onboard"),
+    aliases=("onboarding tell",),
     examples=(
         Example({"step": "introduce", "principal": "newcomer"}),
         Example({"step": "projects", "principal": "nobody"}, error="CONFLICT"),

@@ -1,4 +1,4 @@
-"""The `why-not` operation."""
+"""The `recalls why-not` operation."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -19,7 +19,7 @@ from holdfast.features.recall.service import Hit, PackResult, fill_budget
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import AsOf, Id, KnownAt
 from holdfast.kernel.registry.operation import Effect, Example, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time, parse_time
+from holdfast.kernel.timestamps import TimeText, format_time, parse_time
 
 
 class WhyNot(QueryRequest, frozen=True):
@@ -49,20 +49,23 @@ class WhyNotResult(Struct, frozen=True, kw_only=True):
     candidates: int | UnsetType = UNSET
     why: ScoreExplanation | UnsetType = UNSET
     degraded: str | UnsetType = UNSET
-    as_of: str | UnsetType = UNSET
-    known_at: str | UnsetType = UNSET
+    as_of: TimeText | UnsetType = UNSET
+    known_at: TimeText | UnsetType = UNSET
 
 
 @operation(
     Effect.READ,
     "POST /api/v1/recall/why-not",
-    family="power",
+    cli=("recalls", "why-not"),
+    aliases=("why-not",),
     human="holdfast.features.recall.render:render_explanation",
     examples=(
         Example({"id": "no-such-memory", "context": "when do we deploy?"}, error="NOT_FOUND"),
         Example({"id": "no-such-memory"}, error="VALIDATION_FAILED"),
         Example({"id": "none", "context": "x", "known_at": "2026-11-01", "as_of": "2026-10-01"}, error="NOT_FOUND"),
         Example({"id": "none", "context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
+        Example({"id": "c05d6e93", "context": "when do we deploy?"}, prepared=True),
+        Example({"id": "c05d6e93", "context": "when do we deploy?", "limit": 3}, prepared=True),
     ),
 )
 def why_not(ctx: Context, request: WhyNot) -> WhyNotResult:

@@ -11,7 +11,7 @@ from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, DropReaso
 from holdfast.features.skills.operations.skills import SkillId, StalenessView, staleness_view
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class SkillCompose(Request, frozen=True):
@@ -40,7 +40,7 @@ class ComposedReflection(Struct, frozen=True, kw_only=True):
     content: str
     reflection_depth: int
     agent_id: str
-    created_at: str
+    created_at: TimeText
     score: float
 
 
@@ -79,12 +79,13 @@ FRAME = "[]"
 @operation(
     Effect.READ,
     "POST /api/v1/skill/{skill_id}/compose",
-    family="power",
     cli=("skill", "compose"),
     human="holdfast.features.skills.render:render_skill_composition",
     examples=(
         Example({"skill_id": "no-such-skill", "query": "deploy on Friday"}, error="NOT_FOUND"),
         Example({"skill_id": "deploy", "budget_tokens": 32_001}, error="VALIDATION_FAILED"),
+        Example({"skill_id": "deploy"}, prepared=True),
+        Example({"skill_id": "deploy", "query": "roll back a release"}, prepared=True),
     ),
 )
 def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillComposeResult:

@@ -11,7 +11,7 @@ from holdfast.features.skills.store import SkillEntry
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class SkillPromote(Request, frozen=True):
@@ -47,7 +47,6 @@ class SkillPromoteResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/skill/{reflection_id}/promote",
-    family="power",
     cli=("skill", "promote"),
     human="holdfast.features.skills.render:render_skill_promotion",
     status=201,
@@ -55,6 +54,14 @@ class SkillPromoteResult(Struct, frozen=True, kw_only=True):
         Example(
             {"reflection_id": "no-such-memory", "skill_name": "deploy", "skill_description": "How we deploy."},
             error="NOT_FOUND",
+        ),
+        Example(
+            {
+                "reflection_id": "5e9d07fa",
+                "skill_name": "release-routine",
+                "skill_description": "When a release is due.",
+            },
+            prepared=True,
         ),
     ),
 )
@@ -100,10 +107,12 @@ class SkillRollbackResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/skill/{skill_id}/rollback",
-    family="power",
     cli=("skill", "rollback"),
     human="holdfast.features.skills.render:render_skill_rollback",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_rollback(ctx: Context, request: SkillRollback) -> SkillRollbackResult:
     """Make the previous version of a skill, or a given one, current again.
@@ -138,10 +147,12 @@ class SkillDeleteResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/skill/{skill_id}",
-    family="power",
     cli=("skill", "delete"),
     human="holdfast.features.skills.render:render_skill_deletion",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_delete(ctx: Context, request: SkillDelete) -> SkillDeleteResult:
     """Delete a skill with all its versions; `undo` restores it.
@@ -166,7 +177,7 @@ class SkillChange(Struct, frozen=True, kw_only=True):
     op: str
     id: str
     actor: str
-    at: str
+    at: TimeText
     state: str
 
 
@@ -183,10 +194,12 @@ class SkillHistoryResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/skill/{skill_id}/history",
-    family="power",
     cli=("skill", "history"),
     human="holdfast.features.skills.render:render_skill_history",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_history(ctx: Context, request: SkillHistory) -> SkillHistoryResult:
     """Show all versions of a skill and when each was current."""

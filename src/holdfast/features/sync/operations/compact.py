@@ -8,7 +8,7 @@ from holdfast.features.sync import compact_journal as compaction_service
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.journal.journal import DEFAULT_RETENTION_DAYS
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class Compact(Request, frozen=True):
@@ -34,7 +34,7 @@ class CompactResult(Struct, frozen=True, kw_only=True):
     """The peer that is furthest behind, or a subscription."""
     floor: int
     """The compaction point: history up to this change is compacted."""
-    since: str | UnsetType = UNSET
+    since: TimeText | UnsetType = UNSET
     """When full history begins."""
     dry_run: bool
 
@@ -42,12 +42,18 @@ class CompactResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/compact",
-    family="other",
+    cli=("admin", "compact"),
+    aliases=("compact",),
     admin=True,
     irreversible=True,
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.render:render_compaction",
-    examples=(Example({"dry_run": True}), Example({"older_than": -1}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"dry_run": True}),
+        Example({"older_than": -1}, error="VALIDATION_FAILED"),
+        Example({"dry_run": True}, prepared=True),
+        Example({"older_than": 90}, prepared=True),
+    ),
 )
 def compact(ctx: Context, request: Compact, progress: Progress) -> CompactResult:
     """Compact old history to final states, once every enrolled peer has it.

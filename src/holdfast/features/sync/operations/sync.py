@@ -11,7 +11,7 @@ from holdfast.features.sync.exchange import ExchangeResult, sync_with
 from holdfast.features.sync.status import PeerStatus
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 MAX_ERRORS = 100
 """Rejected changes listed in a response; all of them are in quarantine."""
@@ -83,7 +83,6 @@ class SyncReport(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/sync",
-    family="other",
     admin=True,
     surfaces=("library", "cli"),
     human="holdfast.features.sync.render:render_sync",
@@ -91,6 +90,8 @@ class SyncReport(Struct, frozen=True, kw_only=True):
         Example({"remote": "no/such/memory.db"}, error="STORE_NOT_FOUND"),
         Example({"remote": "x.db", "direction": "sideways"}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"remote": "laptop.db"}, prepared=True),
+        Example({"remote": "laptop.db", "direction": "pull", "dry_run": True}, prepared=True),
     ),
 )
 def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
@@ -166,7 +167,12 @@ class SyncDigest(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/sync/digest", family="other", admin=True, cli=("sync-digest",), examples=(Example({}),)
+    Effect.READ,
+    "GET /api/v1/sync/digest",
+    cli=("sync", "digest"),
+    aliases=("sync-digest",),
+    admin=True,
+    examples=(Example({}),),
 )
 def sync_digest(ctx: Context, request: EmptyRequest) -> SyncDigest:
     """Print the digest of this store, to compare it with another."""
@@ -199,9 +205,9 @@ class PeerStatusView(Struct, frozen=True, kw_only=True):
     """Changes on the peer not yet pulled, as of the last contact."""
     behind_there: int | UnsetType = UNSET
     """Changes here that the peer has not pulled, as of the last contact."""
-    last_heard: str | UnsetType = UNSET
-    last_success: str | UnsetType = UNSET
-    last_failure: str | UnsetType = UNSET
+    last_heard: TimeText | UnsetType = UNSET
+    last_success: TimeText | UnsetType = UNSET
+    last_failure: TimeText | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
     """Why the last exchange failed; absent after a success."""
     failures: int
@@ -225,13 +231,14 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
     quarantined: int
     pending_replication: int
     """Changes of this store with too few acknowledgements, under quorum writes."""
-    pending_since: str | UnsetType = UNSET
+    pending_since: TimeText | UnsetType = UNSET
 
 
 @operation(
     Effect.READ,
     "GET /api/v1/sync/status",
-    family="other",
+    cli=("sync", "status"),
+    aliases=("sync-status",),
     admin=True,
     human="holdfast.features.sync.render:render_sync_status",
     examples=(Example({}),),

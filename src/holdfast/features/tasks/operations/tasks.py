@@ -10,7 +10,7 @@ from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import format_time
+from holdfast.kernel.timestamps import TIME, TimeText, format_time
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("pending", "running")
@@ -18,7 +18,9 @@ Handler = Literal["none", "webhook", "command", "python", "job"]
 Misfire = Literal["skip", "once", "all"]
 Title = Annotated[str, Meta(min_length=1, max_length=4096, description="What to do.", extra={"argument": True})]
 When = Annotated[
-    str, Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset, local time in the zone.")
+    str,
+    Meta(min_length=1, max_length=40, description="RFC 3339 time; without an offset, local time in the zone."),
+    TIME,
 ]
 Zone = Annotated[str, Meta(min_length=1, max_length=64, description="Time zone, such as Europe/Berlin.")]
 Repeat = Annotated[
@@ -55,7 +57,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     state: State
-    due_at: str
+    due_at: TimeText
     """Scheduled time of the current occurrence."""
     principal: str
     agent_id: str
@@ -67,10 +69,10 @@ class TaskView(Struct, frozen=True, kw_only=True):
     most_attempts: int
     timeout: int
     handler: Handler
-    created_at: str
-    updated_at: str
+    created_at: TimeText
+    updated_at: TimeText
     repeat: str | UnsetType = UNSET
-    ready_at: str | UnsetType = UNSET
+    ready_at: TimeText | UnsetType = UNSET
     """Earliest time of the next claim, if not `due_at`."""
     target: str | UnsetType = UNSET
     payload: dict[str, Any] | UnsetType = UNSET
@@ -78,7 +80,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     reply_to: str | UnsetType = UNSET
     owner: str | UnsetType = UNSET
     """Current lease holder."""
-    lease_until: str | UnsetType = UNSET
+    lease_until: TimeText | UnsetType = UNSET
     cancel_asked: bool | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
     unique_key: str | UnsetType = UNSET
@@ -146,7 +148,7 @@ class TaskAdd(Request, frozen=True):
 class SimilarTask(Struct, frozen=True, kw_only=True):
     id: str
     title: str
-    due_at: str
+    due_at: TimeText
 
 
 class TaskAddResult(Struct, frozen=True, kw_only=True):
@@ -160,7 +162,6 @@ class TaskAddResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks",
-    family="power",
     cli=("task", "add"),
     status=201,
     human="holdfast.features.tasks.render:render_added_task",
@@ -168,6 +169,8 @@ class TaskAddResult(Struct, frozen=True, kw_only=True):
         Example({"title": "Pay the rent", "due_at": "2030-01-31T09:00", "zone": "Europe/Berlin", "repeat": "monthly"}),
         Example({"title": "Pay the rent", "due_at": "tomorrow at nine"}, error="VALIDATION_FAILED"),
         Example({"title": "Pay", "due_at": "2030-01-31", "repeat": "0 0 31 2 *"}, error="VALIDATION_FAILED"),
+        Example({"title": "Pay the rent", "due_at": "2030-01-31T09:00", "zone": "Europe/Berlin"}, prepared=True),
+        Example({"title": "Stand-up", "due_at": "2030-01-31T09:00", "repeat": "weekdays"}, prepared=True),
     ),
 )
 def task_add(ctx: Context, request: TaskAdd) -> TaskAddResult:
@@ -217,13 +220,13 @@ class TaskPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/tasks",
-    family="power",
     cli=("task", "list"),
     human="holdfast.features.tasks.render:render_tasks",
     examples=(
         Example({}),
         Example({"state": ["failed"], "due": True}),
         Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"due": True}, prepared=True),
     ),
 )
 def task_list(ctx: Context, request: TaskList) -> TaskPage:
@@ -246,10 +249,13 @@ class TaskShow(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/tasks/{id}",
-    family="power",
     cli=("task", "show"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "short"}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"id": "no-such-task"}, error="NOT_FOUND"),
+        Example({"id": "short"}, error="VALIDATION_FAILED"),
+        Example({"id": "7d20e4b1"}, prepared=True),
+    ),
 )
 def task_show(ctx: Context, request: TaskShow) -> TaskView:
     """Show a task."""
@@ -275,12 +281,13 @@ class TaskUpdate(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "PATCH /api/v1/tasks/{id}",
-    family="power",
     cli=("task", "update"),
     human="holdfast.features.tasks.render:render_task",
     examples=(
         Example({"id": "no-such-task", "title": "Pay"}, error="NOT_FOUND"),
         Example({"id": "no-such-task"}, error="VALIDATION_FAILED"),
+        Example({"id": "7d20e4b1", "title": "Water all plants"}, prepared=True),
+        Example({"id": "7d20e4b1", "due_at": "2030-02-01T09:00"}, prepared=True),
     ),
 )
 def task_update(ctx: Context, request: TaskUpdate) -> TaskView:
@@ -302,10 +309,12 @@ class TaskDefer(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/defer",
-    family="power",
     cli=("task", "defer"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),
+        Example({"id": "7d20e4b1", "until": "2030-02-01T09:00"}, prepared=True),
+    ),
 )
 def task_defer(ctx: Context, request: TaskDefer) -> TaskView:
     """Postpone the next occurrence of a task; later ones keep their times."""
@@ -321,10 +330,9 @@ class TaskChange(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/cancel",
-    family="power",
     cli=("task", "cancel"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "7d20e4b1"}, prepared=True)),
 )
 def task_cancel(ctx: Context, request: TaskChange) -> TaskView:
     """Cancel a task; a running attempt is asked to stop."""
@@ -334,10 +342,9 @@ def task_cancel(ctx: Context, request: TaskChange) -> TaskView:
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/retry",
-    family="power",
     cli=("task", "retry"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "f4830a1d"}, prepared=True)),
 )
 def task_retry(ctx: Context, request: TaskChange) -> TaskView:
     """Retry a failed task immediately."""
@@ -346,11 +353,11 @@ def task_retry(ctx: Context, request: TaskChange) -> TaskView:
 
 class TaskRunView(Struct, frozen=True, kw_only=True):
     id: str
-    due_at: str
+    due_at: TimeText
     attempt: int
     owner: str
-    started_at: str
-    finished_at: str
+    started_at: TimeText
+    finished_at: TimeText
     status: Literal["completed", "failed", "lost", "skipped"]
     final: bool
     """Whether this attempt ended its occurrence."""
@@ -390,10 +397,10 @@ def task_run_view(run: "TaskRun") -> TaskRunView:
 @operation(
     Effect.READ,
     "GET /api/v1/tasks/{id}/runs",
-    family="power",
-    cli=("task", "runs"),
+    cli=("task", "attempts"),
+    aliases=("task runs",),
     human="holdfast.features.tasks.render:render_task_runs",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "f4830a1d"}, prepared=True)),
 )
 def task_runs(ctx: Context, request: TaskRuns) -> TaskRunPage:
     """List the attempts of a task, newest first."""
@@ -426,10 +433,14 @@ class ClaimResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/claim",
-    family="power",
     cli=("task", "claim"),
     human="holdfast.features.tasks.render:render_claims",
-    examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"limit": 5}),
+        Example({"seconds": 0}, error="VALIDATION_FAILED"),
+        Example({}, prepared=True),
+        Example({"limit": 1, "seconds": 600}, prepared=True),
+    ),
 )
 def task_claim(ctx: Context, request: TaskClaim) -> ClaimResult:
     """Claim due tasks under a lease; each claim carries a fencing token.

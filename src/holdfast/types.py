@@ -1,0 +1,110 @@
+"""Types of results and of dictionaries that methods take, for annotations.
+
+    from holdfast.types import RecallResult
+
+Written by tools/make_stubs.py: `make docs`.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from holdfast.features.transfer.operations import Envelope
+from holdfast.kernel.registry.encoding import Result, ResultList, library_type
+from holdfast.kernel.registry.library import argument_type
+
+
+def __getattr__(name: str) -> Any:
+    """Derive a type on first use."""
+    if name in _RESULTS:
+        found = library_type(getattr(import_module(_RESULTS[name]), name))
+    elif name in _ARGUMENTS:
+        found = argument_type(getattr(import_module(_ARGUMENTS[name]), name))
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, found)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def _list_homes(names: dict[str, str]) -> dict[str, str]:
+    """Return the module of each name."""
+    return {name: module for module, listed in names.items() for name in listed.split()}
+
+
+_RESULTS = _list_homes(
+    {
+        "holdfast.features.access.operations.agents": "AgentPage AgentRegisterResult AgentView GrantAnswer InboxPage InboxReadResult NoticeView NotifyResult",
+        "holdfast.features.access.operations.interactions": "InteractionEraseResult InteractionRecordResult InteractionView Interactions",
+        "holdfast.features.access.operations.keys": "KeyCreateResult KeyPage KeyView",
+        "holdfast.features.admin.operations.about": "CapabilitiesResult EmbeddingCount FamilyList FamilyView Stats TierCount ToolView",
+        "holdfast.features.admin.operations.migrate": "MigrateResult MigratedTable",
+        "holdfast.features.admin.operations.upkeep": "BackupResult DoctorReport FindingView SectionView Snapshot Snapshots StoreRestoreResult",
+        "holdfast.features.agent_hosts.operations": "MergedProject MergedProjects ProjectNames ProjectView",
+        "holdfast.features.context_blocks.operations.for_query": "ContextBlock",
+        "holdfast.features.context_blocks.operations.for_reply": "BuildContextResult LanguageView OnboardingTellResult OnboardingView PartItem PartView",
+        "holdfast.features.context_blocks.operations.session_start": "BootPart BootResult",
+        "holdfast.features.conversations.operations": "ConversationConsolidateResult ConversationDetail ConversationReapResult ConversationSayResult ConversationView Conversations TurnView",
+        "holdfast.features.curation.operations.audit": "AuditExample AuditFinding AuditProblem AuditResult",
+        "holdfast.features.curation.operations.curate": "ActionView CurateDecideResult CurateResult CurateRollbackResult CurationProposalView CurationRunList CurationRunView DecisionView ProposalList StepCounts StepRollbackView",
+        "holdfast.features.curation.operations.derive": "AtomiseResult AutoTagResult ContradictionEvidence ContradictionResult ExpandQueryResult MemoryTitle MethodInfo PersonaGenerateResult PersonaResult PersonaView",
+        "holdfast.features.graph.operations.entities": "EntityRegisterResult EntityResult",
+        "holdfast.features.graph.operations.links": "InvalidateResult KgQueryResult LinkPage LinkResult ReachedMemory TargetView",
+        "holdfast.features.graph.operations.paths": "FindPathsResult GraphResult LineageNode LineageResult NodeView",
+        "holdfast.features.graph.service": "LinkView",
+        "holdfast.features.history.change_view": "Change",
+        "holdfast.features.history.operations": "EventPage Finding HistoryPage UndoResult VerifyResult",
+        "holdfast.features.hooks.operations": "HookAnswer HookList HookView HooksTestResult",
+        "holdfast.features.importers.operations": "CaptureResult MineProblem MineResult MineSample RecoverResult",
+        "holdfast.features.ingest.operations": "HelperResult IngestResult MissingSegment PipelineList PipelineView SegmentOutcome StageOutcome",
+        "holdfast.features.learning.operations.lessons": "LessonAddResult LessonView Lessons OutcomeRecordResult OutcomeView Outcomes ProposalView Proposals",
+        "holdfast.features.learning.operations.observations": "LimitationAddResult LimitationView Limitations ObservationView Observations",
+        "holdfast.features.llm.operations": "ModelReport UsagePage UsageView",
+        "holdfast.features.memories.operations.core": "BulkStoreResult GetResult ItemOutcome SimilarView StoreResult UpdateResult",
+        "holdfast.features.memories.operations.digest": "ConsolidateResult DuplicateCheck Neighbour",
+        "holdfast.features.memories.operations.find": "Page SearchResult",
+        "holdfast.features.memories.operations.lifecycle": "ArchiveOutcome ArchivePage ArchiveResult ArchiveStats DeleteResult ForgetResult GcResult NamespaceCount PromoteResult PurgeResult RestoreResult",
+        "holdfast.features.memories.views": "MemoryView",
+        "holdfast.features.namespaces.operations.namespaces": "ClearStandardResult GetStandardResult NamespacesResult SetStandardResult StandardView TaxonomyResult",
+        "holdfast.features.namespaces.operations.policy": "ApproveResult ClearPolicyResult PendingAction PendingPage PolicyRules PolicyView RejectResult",
+        "holdfast.features.people.operations.facts": "FactHistory FactSetResult FactView Facts PastValueView",
+        "holdfast.features.people.operations.principals": "ErasureView NameView Names PrincipalStats PrincipalView",
+        "holdfast.features.recall.operations.explain": "Reason WhyNotResult",
+        "holdfast.features.recall.operations.feedback": "FeedbackResult HitRating LoggedHit LoggedRecall RecallPage",
+        "holdfast.features.recall.operations.recall": "MatchedRange Part RecallMeta RecallResult RecalledMemory ReembedResult RefusedMemory ScoreExplanation",
+        "holdfast.features.reflections.list_stale": "StaleView",
+        "holdfast.features.reflections.operations.invalidations": "DependentView DependentsResult InvalidationOutcome InvalidationOutcomes InvalidationPage InvalidationView",
+        "holdfast.features.reflections.operations.reflect": "ConclusionDraft DismissResult ExportReflectionsResult FileFault ImportReflectionsResult ObservationRef ReflectResult ReflectionOriginResult ReflectionText Suggestion Suggestions",
+        "holdfast.features.runs.operations": "PhaseView RunClearResult RunDetails RunPage RunView SessionClearResult SessionGetResult SessionView StepResult",
+        "holdfast.features.skills.operations.compose": "ComposedNamespace ComposedReflection DroppedView SkillComposeResult",
+        "holdfast.features.skills.operations.skill_versions": "SkillChange SkillDeleteResult SkillHistoryResult SkillPromoteResult SkillRollbackResult",
+        "holdfast.features.skills.operations.skills": "ExportedFile ResourceContent ResourceView SkillDetailView SkillExportResult SkillListResult SkillRegisterResult SkillView StalenessView",
+        "holdfast.features.sync.operations.bundles": "BundleExportResult BundleImportResult",
+        "holdfast.features.sync.operations.compact": "CompactResult",
+        "holdfast.features.sync.operations.conflicts": "ConflictPage ConflictResolveResult ConflictView SideView",
+        "holdfast.features.sync.operations.peers": "CertificateResult PeerPage PeerToken PeerView",
+        "holdfast.features.sync.operations.protocol": "PeerFeed PeerHello PeerTakeResult",
+        "holdfast.features.sync.operations.quarantine": "QuarantineDropResult QuarantinePage QuarantineRetryResult QuarantinedChangeDetails QuarantinedChangeView RetryView",
+        "holdfast.features.sync.operations.sync": "PeerStatusView RejectedChangeView SyncDigest SyncPlan SyncReport SyncStatus",
+        "holdfast.features.tasks.operations.claims": "FinishResult HeartbeatResult",
+        "holdfast.features.tasks.operations.tasks": "ClaimResult ClaimView SimilarTask TaskAddResult TaskPage TaskRunPage TaskRunView TaskView",
+        "holdfast.features.transfer.operations": "ExportFileResult ImportCounts ImportResult RowError",
+        "holdfast.features.usage.operations": "BudgetView Budgets PriceView Prices UsageRecordResult UsageReleaseResult UsageReportResult UsageReserveResult UsageSum",
+        "holdfast.features.webhooks.operations": "DeliveryPage DeliveryView SubscribeResult SubscriptionPage SubscriptionReplayResult SubscriptionTestResult SubscriptionView UnsubscribeResult",
+        "holdfast.integrations.ai_memory.aliases": "DirectDependent DirectDependents IngestMultistepResult Timeline",
+        "holdfast.integrations.ai_memory.operations": "PushItemResult SyncPushResult SyncSinceResult",
+        "holdfast.integrations.kernex.operations": "KernexImportResult TableResult",
+        "holdfast.kernel.records.memory": "Span",
+        "holdfast.kernel.records.taxonomy": "Branch",
+    }
+)
+_ARGUMENTS = _list_homes(
+    {
+        "holdfast.features.conversations.operations": "TurnInput",
+        "holdfast.features.importers.operations": "ToolCall",
+        "holdfast.features.skills.operations.skills": "SkillFileInput",
+        "holdfast.kernel.registry.fields": "CitationInput EmbeddingInput SpanInput",
+    }
+)
+__all__ = ["Envelope", "Result", "ResultList", *_RESULTS, *_ARGUMENTS]

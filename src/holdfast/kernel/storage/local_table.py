@@ -5,7 +5,7 @@ person, by age, with a purged memory) are derived, so whoever needs all tables i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -342,7 +342,12 @@ def register_modules(modules: Iterable[str]) -> None:
     _modules.extend(name for name in modules if name not in _modules)
 
 
-def list_tables() -> list[LocalTable[Any]]:
+def list_tables() -> tuple[LocalTable[Any], ...]:
     """List all local tables, in the order of their modules and declarations."""
-    found = (value for name in _modules for value in vars(import_module(name)).values())
-    return list(dict.fromkeys(value for value in found if isinstance(value, LocalTable)))
+    return _find_tables(tuple(_modules))
+
+
+@cache
+def _find_tables(modules: tuple[str, ...]) -> tuple[LocalTable[Any], ...]:
+    found = (value for name in modules for value in vars(import_module(name)).values())
+    return tuple(dict.fromkeys(value for value in found if isinstance(value, LocalTable)))

@@ -26,9 +26,10 @@ def make_index() -> str:
     for op in import_all(REGISTRY, MODULES):
         surfaces = "SURFACES" if len(op.surfaces) == 4 else repr(tuple(sorted(op.surfaces)))
         module = op.run.__module__
-        parts = [op.name, module, op.cli, op.family, op.summary]
-        has_records = wire_type(op.answer) is not op.answer
-        lines.append(f"    Entry({', '.join(map(quote, parts))}, {surfaces}, {has_records}),\n")
+        parts = [*map(quote, (op.name, module, op.cli, op.summary)), surfaces]
+        parts += [quote(op.aliases)] if op.aliases else []
+        parts += [] if wire_type(op.answer) is not op.answer else ["has_records=False"]
+        lines.append(f"    Entry({', '.join(parts)}),\n")
     return HEAD + "".join(lines) + ")\n"
 
 

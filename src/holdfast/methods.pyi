@@ -194,16 +194,11 @@ class Operations:
         """Count memories, links, embeddings and changes in the store."""
         ...
 
-    def capabilities(
-        self,
-        *,
-        family: Literal["core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other"] | None = None,
-        include_schema: bool = False,
-    ) -> CapabilitiesResult:
+    def capabilities(self, *, family: str | None = None, include_schema: bool = False) -> CapabilitiesResult:
         """List the features and tools of this server.
 
         Args:
-            family: Only tools of this family.
+            family: Only tools of this feature, such as recall.
             include_schema: Include the input schemas.
         """
         ...
@@ -214,7 +209,7 @@ class Operations:
         """Register an agent with its capabilities.
 
         Args:
-            agent_id: Agent id.
+            agent_id: The agent to register.
             agent_type: Type: human, system or ai:<name>.
             capabilities: Capabilities, such as search.
         """
@@ -241,7 +236,7 @@ class Operations:
         """Send a message to another agent.
 
         Args:
-            target_agent_id: Agent id.
+            target_agent_id: The agent to notify.
             title: Title, unique in its namespace.
             payload: Text of the message.
             priority: Priority, 1 to 10.
@@ -277,7 +272,7 @@ class Operations:
 
         Args:
             id: Id or unambiguous id prefix.
-            agent_id: Agent id.
+            agent_id: The agent that gets the right.
             permission: read, write, or admin (manage grants).
         """
         ...
@@ -287,7 +282,7 @@ class Operations:
 
         Args:
             id: Id or unambiguous id prefix.
-            agent_id: Agent id.
+            agent_id: The agent that loses the right.
         """
         ...
 
@@ -357,15 +352,15 @@ class Operations:
             metadata: Any JSON object.
             source: What created it, such as cli or api.
             on_conflict: If the title is taken: error, merge (default), or version (add a number).
-            expires_at: RFC 3339 time or date.
+            expires_at: Expiry time.
             ttl_secs: Lifetime in seconds (1 to 31,536,000).
             citations: Where claims were read: uri, and optionally a span.
             source_uri: Source URI: uri:, doc: or file:, followed by a name.
             source_span: Byte range in the source: start and end.
-            valid_from: RFC 3339 time or date.
-            valid_until: RFC 3339 time or date.
+            valid_from: When it became true.
+            valid_until: When it ceased to be true.
             speaker: Who said it.
-            occurred_at: RFC 3339 time or date.
+            occurred_at: When it happened.
             thread: Conversation it belongs to.
             place: Position in its thread (0 to 9,007,199,254,740,991).
             embedding: Precomputed embedding: model and vector.
@@ -461,8 +456,8 @@ class Operations:
             source_uri: Source URI: uri:, doc: or file:, followed by a name.
             source_span: Byte range in the source: start and end.
             expires_at: Expiry time; null or empty: never.
-            valid_from: RFC 3339 time or date.
-            valid_until: RFC 3339 time or date.
+            valid_from: When it became true.
+            valid_until: When it ceased to be true.
             expected_version: Fail if the memory is at another version (1 to 9,007,199,254,740,991).
             embedding: Precomputed embedding: model and vector.
             agent_id: Act as this agent.
@@ -505,7 +500,7 @@ class Operations:
         Args:
             namespace: Namespace path, at most 8 segments, such as team/project.
             tier: short: 6 hours, mid: 7 days, long: forever.
-            agent_id: Agent id.
+            agent_id: Only those of this agent.
             min_priority: Priority, 1 to 10.
             since: Only memories stored at or after this time.
             until: Only memories stored at or before this time.
@@ -541,7 +536,7 @@ class Operations:
             query: Words that must all match.
             namespace: Namespace path, at most 8 segments, such as team/project.
             tier: short: 6 hours, mid: 7 days, long: forever.
-            agent_id: Agent id.
+            agent_id: Only those of this agent.
             as_agent: See only what an agent in this namespace sees.
             min_priority: Priority, 1 to 10.
             since: Only memories stored at or after this time.
@@ -710,7 +705,8 @@ class Operations:
     def boot(self, *, namespace: str | None = None, principal: str | None = None, budget: int = 1500) -> BootResult:
         """Build the session-start context: facts, lessons, decisions, recent, due and stale items.
 
-        Covers one project and one person, within a budget. Only reads. `holdfast boot` detects the project of a folder.
+        Covers one project and one person, within a budget. Only reads. `holdfast agents boot` detects the project of
+        a folder.
 
         Args:
             namespace: Namespace of the project.
@@ -798,7 +794,7 @@ class Operations:
     def sync_export_bundle(self, file: str, *, since: int = 0, peer: str | None = None) -> BundleExportResult:
         """Write changes to a signed, compressed file for another store.
 
-        The file is complete or not written at all. Import it with `sync import-bundle`. Without `peer` it contains
+        The file is complete or not written at all. Import it with `sync bundle import`. Without `peer` it contains
         everything after `since`, private memories included: protect it like the store.
 
         Args:
@@ -811,7 +807,7 @@ class Operations:
     def sync_import_bundle(
         self, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
     ) -> BundleImportResult:
-        """Apply a bundle written by `sync export-bundle`.
+        """Apply a bundle written by `sync bundle export`.
 
         The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
         leave a gap is rejected, and the error lists the missing changes.
@@ -1693,7 +1689,7 @@ class Operations:
         """List logged recalls with their hits and verdicts, newest first.
 
         Args:
-            agent_id: Agent id.
+            agent_id: Only those of this agent.
             before: Only recalls before this recall_id.
             limit: Maximum number of results (1 to 1,000).
 
@@ -2518,7 +2514,7 @@ class Operations:
 
         Args:
             name: A local name for the peer.
-            token: The output of `peers token` on the other store.
+            token: The output of `sync peers token` on the other store.
             url: Its server address: https://desk.example:9077.
             tell: Namespaces it may read: team/**, notes/*, ** for all.
             take: Namespaces it may write; '' for none.
@@ -2558,7 +2554,7 @@ class Operations:
             take: Namespaces it may write; '' for none.
             admin: Also accept policies, grants, standards and erasure requests from it.
             fingerprint: SHA-256 of its server certificate, to pin it.
-            token: The output of `peers token` on the other store.
+            token: The output of `sync peers token` on the other store.
         """
         ...
 
@@ -2663,7 +2659,7 @@ class Operations:
     def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalView:
         """Make a name an alias of a person.
 
-        Both names then share what is known of either. Records keep the name they were written under, so `principal split`
+        Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
         can separate them again.
 
         Args:
@@ -2754,8 +2750,8 @@ class Operations:
     def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
         """Make a project an alias of another.
 
-        Both then share what is known of either. Memories stay where they are, so `project split` can separate them again.
-        The merge is synced to other stores.
+        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+        again. The merge is synced to other stores.
 
         Args:
             project: Project to keep.
@@ -3909,16 +3905,11 @@ class AsyncOperations:
         """Count memories, links, embeddings and changes in the store."""
         ...
 
-    async def capabilities(
-        self,
-        *,
-        family: Literal["core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other"] | None = None,
-        include_schema: bool = False,
-    ) -> CapabilitiesResult:
+    async def capabilities(self, *, family: str | None = None, include_schema: bool = False) -> CapabilitiesResult:
         """List the features and tools of this server.
 
         Args:
-            family: Only tools of this family.
+            family: Only tools of this feature, such as recall.
             include_schema: Include the input schemas.
         """
         ...
@@ -3929,7 +3920,7 @@ class AsyncOperations:
         """Register an agent with its capabilities.
 
         Args:
-            agent_id: Agent id.
+            agent_id: The agent to register.
             agent_type: Type: human, system or ai:<name>.
             capabilities: Capabilities, such as search.
         """
@@ -3956,7 +3947,7 @@ class AsyncOperations:
         """Send a message to another agent.
 
         Args:
-            target_agent_id: Agent id.
+            target_agent_id: The agent to notify.
             title: Title, unique in its namespace.
             payload: Text of the message.
             priority: Priority, 1 to 10.
@@ -3994,7 +3985,7 @@ class AsyncOperations:
 
         Args:
             id: Id or unambiguous id prefix.
-            agent_id: Agent id.
+            agent_id: The agent that gets the right.
             permission: read, write, or admin (manage grants).
         """
         ...
@@ -4004,7 +3995,7 @@ class AsyncOperations:
 
         Args:
             id: Id or unambiguous id prefix.
-            agent_id: Agent id.
+            agent_id: The agent that loses the right.
         """
         ...
 
@@ -4074,15 +4065,15 @@ class AsyncOperations:
             metadata: Any JSON object.
             source: What created it, such as cli or api.
             on_conflict: If the title is taken: error, merge (default), or version (add a number).
-            expires_at: RFC 3339 time or date.
+            expires_at: Expiry time.
             ttl_secs: Lifetime in seconds (1 to 31,536,000).
             citations: Where claims were read: uri, and optionally a span.
             source_uri: Source URI: uri:, doc: or file:, followed by a name.
             source_span: Byte range in the source: start and end.
-            valid_from: RFC 3339 time or date.
-            valid_until: RFC 3339 time or date.
+            valid_from: When it became true.
+            valid_until: When it ceased to be true.
             speaker: Who said it.
-            occurred_at: RFC 3339 time or date.
+            occurred_at: When it happened.
             thread: Conversation it belongs to.
             place: Position in its thread (0 to 9,007,199,254,740,991).
             embedding: Precomputed embedding: model and vector.
@@ -4180,8 +4171,8 @@ class AsyncOperations:
             source_uri: Source URI: uri:, doc: or file:, followed by a name.
             source_span: Byte range in the source: start and end.
             expires_at: Expiry time; null or empty: never.
-            valid_from: RFC 3339 time or date.
-            valid_until: RFC 3339 time or date.
+            valid_from: When it became true.
+            valid_until: When it ceased to be true.
             expected_version: Fail if the memory is at another version (1 to 9,007,199,254,740,991).
             embedding: Precomputed embedding: model and vector.
             agent_id: Act as this agent.
@@ -4224,7 +4215,7 @@ class AsyncOperations:
         Args:
             namespace: Namespace path, at most 8 segments, such as team/project.
             tier: short: 6 hours, mid: 7 days, long: forever.
-            agent_id: Agent id.
+            agent_id: Only those of this agent.
             min_priority: Priority, 1 to 10.
             since: Only memories stored at or after this time.
             until: Only memories stored at or before this time.
@@ -4260,7 +4251,7 @@ class AsyncOperations:
             query: Words that must all match.
             namespace: Namespace path, at most 8 segments, such as team/project.
             tier: short: 6 hours, mid: 7 days, long: forever.
-            agent_id: Agent id.
+            agent_id: Only those of this agent.
             as_agent: See only what an agent in this namespace sees.
             min_priority: Priority, 1 to 10.
             since: Only memories stored at or after this time.
@@ -4431,7 +4422,8 @@ class AsyncOperations:
     ) -> BootResult:
         """Build the session-start context: facts, lessons, decisions, recent, due and stale items.
 
-        Covers one project and one person, within a budget. Only reads. `holdfast boot` detects the project of a folder.
+        Covers one project and one person, within a budget. Only reads. `holdfast agents boot` detects the project of
+        a folder.
 
         Args:
             namespace: Namespace of the project.
@@ -4519,7 +4511,7 @@ class AsyncOperations:
     async def sync_export_bundle(self, file: str, *, since: int = 0, peer: str | None = None) -> BundleExportResult:
         """Write changes to a signed, compressed file for another store.
 
-        The file is complete or not written at all. Import it with `sync import-bundle`. Without `peer` it contains
+        The file is complete or not written at all. Import it with `sync bundle import`. Without `peer` it contains
         everything after `since`, private memories included: protect it like the store.
 
         Args:
@@ -4532,7 +4524,7 @@ class AsyncOperations:
     async def sync_import_bundle(
         self, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
     ) -> BundleImportResult:
-        """Apply a bundle written by `sync export-bundle`.
+        """Apply a bundle written by `sync bundle export`.
 
         The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
         leave a gap is rejected, and the error lists the missing changes.
@@ -5414,7 +5406,7 @@ class AsyncOperations:
         """List logged recalls with their hits and verdicts, newest first.
 
         Args:
-            agent_id: Agent id.
+            agent_id: Only those of this agent.
             before: Only recalls before this recall_id.
             limit: Maximum number of results (1 to 1,000).
 
@@ -6241,7 +6233,7 @@ class AsyncOperations:
 
         Args:
             name: A local name for the peer.
-            token: The output of `peers token` on the other store.
+            token: The output of `sync peers token` on the other store.
             url: Its server address: https://desk.example:9077.
             tell: Namespaces it may read: team/**, notes/*, ** for all.
             take: Namespaces it may write; '' for none.
@@ -6281,7 +6273,7 @@ class AsyncOperations:
             take: Namespaces it may write; '' for none.
             admin: Also accept policies, grants, standards and erasure requests from it.
             fingerprint: SHA-256 of its server certificate, to pin it.
-            token: The output of `peers token` on the other store.
+            token: The output of `sync peers token` on the other store.
         """
         ...
 
@@ -6386,7 +6378,7 @@ class AsyncOperations:
     async def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalView:
         """Make a name an alias of a person.
 
-        Both names then share what is known of either. Records keep the name they were written under, so `principal split`
+        Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
         can separate them again.
 
         Args:
@@ -6477,8 +6469,8 @@ class AsyncOperations:
     async def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
         """Make a project an alias of another.
 
-        Both then share what is known of either. Memories stay where they are, so `project split` can separate them again.
-        The merge is synced to other stores.
+        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+        again. The merge is synced to other stores.
 
         Args:
             project: Project to keep.

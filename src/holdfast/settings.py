@@ -73,7 +73,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, me
     mcp_key: str | None = None
     """API key whose rights `holdfast mcp` has, instead of all rights."""
     mcp_profile: str = "core"
-    """Tools that MCP offers: core, graph, admin, power, full, or families separated by commas."""
+    """Tools that MCP offers: core, standard, full, or features separated by commas, such as graph,tasks."""
     timeout_secs: Annotated[float, Meta(gt=0, le=3600)] = 60
     """Time limit of an HTTP request; a request that is stopped has written nothing."""
     body_limit: Annotated[int, Meta(ge=1024, le=1 << 30)] = 2 * 1024 * 1024
@@ -127,7 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, me
     access_log: Literal["none", "denied", "all"] = "none"
     """Calls that the access log records as interactions: none, denied calls, or all."""
     sync_peers: tuple[str, ...] = ()
-    """Peer servers that `holdfast sync-daemon` and `holdfast serve` sync with."""
+    """Peer servers that `holdfast sync daemon` and `holdfast serve` sync with."""
     sync_interval_secs: Annotated[float, Meta(gt=0, le=86_400)] = 2
     """Seconds between two checks of an idle peer."""
     sync_batch_size: Annotated[int, Meta(ge=1, le=10_000)] = 500
@@ -157,7 +157,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, me
     quorum_timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 2000
     """Longest wait for the quorum to confirm a change."""
     agent_hooks: bool = True
-    """Whether agent hooks are active; `holdfast hooks off` turns them off too."""
+    """Whether agent hooks are active; `holdfast agents hooks off` turns them off too."""
     hook_timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 3000
     """Time limit of an agent hook, after which the agent continues without it."""
     hook_budget_tokens: Annotated[int, Meta(ge=100, le=20_000)] = 600

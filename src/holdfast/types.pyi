@@ -1430,7 +1430,7 @@ class OutcomeRecordResult(Result, frozen=True, kw_only=True):
     lesson: LessonView | None = None
     """The lesson this outcome counted for, after the change."""
     proposes: ProposalView | None = None
-    """A lesson proposed by repeated outcomes; pass them to `lesson add` to accept it."""
+    """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
 class OutcomeView(Result, frozen=True, kw_only=True):
     id: str

@@ -106,7 +106,7 @@ from holdfast.surfaces.mcp.stdio import serve
 class ShoutResult(Struct):
     done: bool
 
-@operation(Effect.READ, "GET /api/v1/shout", family="core")
+@operation(Effect.READ, "GET /api/v1/shout")
 def shout(ctx: Context, request: EmptyRequest) -> ShoutResult:
     "Print on every way out."
     print("printed")
@@ -119,7 +119,7 @@ def shout(ctx: Context, request: EmptyRequest) -> ShoutResult:
     return ShoutResult(True)
 
 with holdfast.open(sys.argv[1]) as hold:
-    sys.exit(serve(hold, "core"))
+    sys.exit(serve(hold, "full"))
 """
 
 
@@ -205,10 +205,7 @@ def test_closed_standard_streams_are_harmless(db: str, closed: tuple[int, ...]) 
 
 @pytest.mark.parametrize(
     ("arguments", "environment", "said"),
-    [
-        (("--profile", "Core"), {}, "core, graph, admin, power, full"),
-        ((), {"HOLDFAST_MCP_KEY": "hf_nonsense"}, "not valid"),
-    ],
+    [(("--profile", "Core"), {}, "core, standard, full"), ((), {"HOLDFAST_MCP_KEY": "hf_nonsense"}, "not valid")],
     ids=["profile", "key"],
 )
 def test_startup_errors_are_reported_before_serving(

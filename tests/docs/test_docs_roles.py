@@ -279,7 +279,8 @@ def test_the_reader_role_can_query_everything_and_change_nothing(addresses: dict
         assert hold.recall("whoever").memories[0].id == id
         for op in REGISTRY:
             if op.effect is Effect.READ and op.name not in SIGNING:
-                assert [outcome(hold, op.name, example) for example in op.examples] == [e.error for e in op.examples]
+                examples = [one for one in op.examples if not one.prepared]
+                assert [outcome(hold, op.name, example) for example in examples] == [one.error for one in examples]
         with pytest.raises(StoreUnreachable):
             hold.store(title="Not by me", content="No.")
 

@@ -25,6 +25,7 @@ from holdfast.kernel.registry.operation import python_name
 from holdfast.operations import REGISTRY, Operation
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.app import run
+from holdfast.surfaces.cli.help.flags import flag_of
 from holdfast.surfaces.http.app import build_app
 
 AGENT = "ai:tester@here"
@@ -93,12 +94,11 @@ class Cli:
             elif op.field_option(name, "argument"):
                 places += value if isinstance(value, list) else [str(value)]
             else:
-                options += option(name, value)
+                options += option(flag_of(op, name), value)
         return [*options, "--", *places]
 
 
-def option(name: str, value: Any) -> list[str]:
-    flag = "--" + name.replace("_", "-")
+def option(flag: str, value: Any) -> list[str]:
     match value:
         case None:
             return []

@@ -32,7 +32,12 @@ class ExampleCase(NamedTuple):
         return self.op.effect is not Effect.READ and self.example.error is None
 
 
-EXAMPLES = [ExampleCase(op, example, number) for op in REGISTRY for number, example in enumerate(op.examples)]
+EXAMPLES = [
+    ExampleCase(op, example, number)
+    for op in REGISTRY
+    for number, example in enumerate(op.examples)
+    if not example.prepared
+]
 
 
 def ask_all(

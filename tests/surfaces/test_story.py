@@ -227,7 +227,7 @@ def test_the_story_has_the_outcomes_a_user_expects(library_story: Story) -> None
 
 
 def test_every_operation_succeeds_in_an_example_or_in_the_story(library_story: Story) -> None:
-    exemplified = {op.name for op in REGISTRY for example in op.examples if example.error is None}
+    exemplified = {op.name for op in REGISTRY for example in op.examples if not (example.error or example.prepared)}
     done = library_story.done | {
         name
         for name, *_ in (

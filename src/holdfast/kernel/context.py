@@ -229,8 +229,8 @@ class Context:
     """Default namespace of new memories."""
     default_tier: Tier = "long"
     """Default tier of new memories."""
-    families: tuple[str, ...] = ()
-    """Families of operations that are available; empty means all."""
+    offered: frozenset[str] = frozenset()
+    """Names of the operations that this server offers as tools; empty means all."""
     now: Callable[[], int] = timestamps.now
     progress: Progress = SILENT
     local: TypedLocals = field(default_factory=TypedLocals)

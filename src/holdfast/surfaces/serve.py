@@ -29,7 +29,7 @@ def serve(settings: Settings, holdfast: Holdfast) -> int:
     if lacks_credentials(holdfast):
         raise InvalidSetting(
             f"{settings.host or 'Every address'} is reachable from other machines, but there is no key: "
-            "create one with `holdfast keys create NAME`, or serve on 127.0.0.1."
+            "create one with `holdfast agents key create NAME`, or serve on 127.0.0.1."
         )
     if settings.quorum_writes or settings.quorum_peers:
         validate_quorum_settings(settings.quorum_writes, settings.quorum_peers)

@@ -109,7 +109,11 @@ def test_a_clock_set_back_is_found(db: str, behind: int, severity: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "severity", "told"),
     [
-        (False, "warn", "40 of 40 memories have no embeddings and are found by keywords only. Run `holdfast reembed`"),
+        (
+            False,
+            "warn",
+            "40 of 40 memories have no embeddings and are found by keywords only. Run `holdfast admin reembed`",
+        ),
         (True, "critical", "Embeddings cannot be computed; recall uses keywords only. The embedding model's file"),
     ],
     ids=["lacking", "broken"],

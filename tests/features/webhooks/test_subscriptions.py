@@ -267,8 +267,8 @@ def test_dead_letters_are_reported_by_monitoring_with_the_fixing_command(
         world.clock.move(hours=1)
     facts, [said], measured = read_warnings(world)
     assert facts == {"active": 1, "ended": 0, "waiting": 1, "dead_letters": 1}
-    assert f"1 dead letter. Causes: `holdfast subscription deliveries {id} --state dead`." in said
-    assert f"Resend: `holdfast subscription replay {id} --all-dead-letters`." in said
+    assert f"1 dead letter. Causes: `holdfast webhook deliveries {id} --state dead`." in said
+    assert f"Resend: `holdfast webhook replay {id} --all-dead-letters`." in said
     assert measured == [f'ended{{id="{id}"}} 0', f'waiting{{id="{id}"}} 1', f'dead_letters{{id="{id}"}} 1']
     assert read_warnings(world, Caller("ai:other@here", right="write")).measured == []
     world.hold.subscription_replay(id=id, all_dead_letters=True)
@@ -288,8 +288,8 @@ def test_an_ended_subscription_is_reported_by_monitoring(world_with: Callable[[B
     world.deliver()
     facts, [said], measured = read_warnings(world)
     assert (facts["ended"], measured[0]) == (1, f'ended{{id="{id}"}} 1')
-    assert (f"Resume: `holdfast subscription replay {id} --since 0`." in said) == (status == 410)
-    assert said.endswith(f"Remove: `holdfast unsubscribe {id}`.")
+    assert (f"Resume: `holdfast webhook replay {id} --since 0`." in said) == (status == 410)
+    assert said.endswith(f"Remove: `holdfast webhook remove {id}`.")
 
 
 def test_a_gone_receiver_ends_the_subscription_with_a_reason(world_with: Callable[[Behaviour], World]) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast bench` runs the benchmarks of a checkout; an installed package explains how to get them."""
+"""`holdfast admin bench` runs the benchmarks of a checkout; an installed package explains how to get them."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def run_bench(folder: Path, *words: str, path: tuple[Path, ...] = ()) -> subproc
 def test_an_installed_package_explains_how_to_get_the_benchmarks(site_packages: Path, tmp_path: Path) -> None:
     done = run_bench(tmp_path, "--quick", path=(site_packages,))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: `holdfast bench` requires the benchmarks")
+    assert done.stderr.startswith("error: `holdfast admin bench` requires the benchmarks")
     assert "clone the Holdfast repository and run `make bench`" in done.stderr
     assert done.stderr.endswith("[NOT_FOUND]\n")
     assert list(tmp_path.iterdir()) == []

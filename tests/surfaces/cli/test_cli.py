@@ -93,11 +93,16 @@ def test_two_words_of_a_hyphenated_command_are_that_command(run: Run) -> None:
     assert run("reflect", "suggest", "--dry-run")[0] == 0
 
 
-def test_an_agent_id_option_of_a_command_is_its_own_field(run: Run) -> None:
-    store(run, "mine", "x", "--agent-id", "ai:a@h")
+def test_by_filters_and_agent_id_is_who_asks(run: Run) -> None:
+    store(run, "mine", "x", "--agent-id", "ai:a@h", "--scope", "private")
     store(run, "yours", "x", "--agent-id", "ai:b@h")
-    _, out, _ = run("list", "--agent-id", "ai:b@h", "--json")
-    assert [one["title"] for one in json.loads(out)["memories"]] == ["yours"]
+
+    def titles(*words: str) -> list[str]:
+        return [one["title"] for one in json.loads(run("list", *words, "--json")[1])["memories"]]
+
+    assert titles("--by", "ai:b@h") == ["yours"]
+    assert sorted(titles("--agent-id", "ai:a@h")) == ["mine", "yours"]
+    assert titles("--agent-id", "ai:b@h", "--by", "ai:a@h") == []
 
 
 def test_with_json_an_error_is_one_line_of_json_on_standard_error(run: Run) -> None:
@@ -145,7 +150,7 @@ def test_a_group_without_a_command_lists_its_commands(run: Run) -> None:
 
 
 def test_a_misspelt_command_gets_the_closest_suggestion(run: Run) -> None:
-    assert "Did you mean recall or recalls?" in run("recal", "x")[2]
+    assert "Did you mean `recall` or `recalls`?" in run("recal", "x")[2]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ broken = Registry()
 SECRET = "hunter2 in /home/someone"
 
 
-@broken.operation(Effect.READ, "GET /broken", family="core")
+@broken.operation(Effect.READ, "GET /broken")
 def broken_inside(ctx: Context, request: EmptyRequest) -> EmptyRequest:
     """Fail with a message that must stay internal."""
     raise RuntimeError(SECRET)

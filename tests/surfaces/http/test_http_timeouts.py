@@ -35,7 +35,7 @@ def wait_for_cancellation(progress: Progress) -> None:
             pause.wait(0.002)
 
 
-@slow.operation(Effect.WRITE, "POST /held", family="core")
+@slow.operation(Effect.WRITE, "POST /held")
 def write_until_stopped(ctx: Context, request: EmptyRequest, progress: Progress) -> EmptyRequest:
     """Write, be cancelled, and try to commit nevertheless."""
     with ctx.transaction() as write:
@@ -44,7 +44,7 @@ def write_until_stopped(ctx: Context, request: EmptyRequest, progress: Progress)
     return EmptyRequest()
 
 
-@slow.operation(Effect.WRITE, "POST /late", family="core")
+@slow.operation(Effect.WRITE, "POST /late")
 def late(ctx: Context, request: EmptyRequest, progress: Progress) -> EmptyRequest:
     """Write, commit, and be cancelled only afterwards."""
     with ctx.transaction() as write:

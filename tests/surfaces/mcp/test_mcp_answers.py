@@ -64,7 +64,7 @@ def test_a_tool_outside_the_profile_is_unknown_with_a_hint_how_to_reach_it(
         error = client.ask(call(1, "memory_delete", {"id": "x"}))["error"]
     assert error["code"] == -32602
     assert error["message"].startswith("Unknown tool: memory_delete")
-    assert "--profile lifecycle" in error["message"]
+    assert f"--profile {profile},memories" in error["message"]
 
 
 def test_an_unknown_tool_is_an_error(hold: holdfast.Holdfast) -> None:

@@ -7,14 +7,14 @@ import pytest
 import tiktoken
 
 import holdfast
+from holdfast.features.admin.tool_sets import CORE, STANDARD, list_features, resolve_profile
 from holdfast.kernel.errors import InvalidSetting
-from holdfast.kernel.registry.operation import FAMILIES
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces.mcp import tools
 from holdfast.surfaces.mcp.answers import Answers
 from holdfast.surfaces.mcp.schema import input_schema, output_schema
 
-FULL = tools.select_tools(tools.resolve_families("full"))
+FULL = tools.select_tools("full")
 
 
 def tokens(value: object) -> int:
@@ -22,7 +22,7 @@ def tokens(value: object) -> int:
 
 
 def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast.Holdfast) -> None:
-    listed = tools.describe_tools(tools.select_tools(tools.resolve_families(hold.settings.mcp_profile)))
+    listed = tools.describe_tools(tools.select_tools(hold.settings.mcp_profile))
     assert [tool["name"] for tool in listed] == [
         "memory_store", "memory_get", "memory_update", "memory_list", "memory_recall", "memory_context",
         "memory_capabilities",
@@ -30,29 +30,55 @@ def test_the_default_profile_lists_seven_tools_within_2000_tokens(hold: holdfast
     assert tokens({"tools": listed}) < 2000
 
 
+def features_of(profile: str) -> set[str]:
+    """The features of the tools that a profile adds to the core."""
+    return {REGISTRY.entries[name].family for name in resolve_profile(profile)[len(CORE) + 1 :]}
+
+
 @pytest.mark.parametrize(
-    ("profile", "expected"),
+    ("profile", "features"),
     [
-        ("core", ("core",)),
-        ("", ("core",)),
-        ("graph", ("core", "graph")),
-        ("admin", ("core", "lifecycle", "governance")),
-        ("power", ("core", "power")),
-        ("full", FAMILIES),
-        ("archive", ("core", "archive")),
-        ("archive, meta,,", ("core", "meta", "archive")),
-        ("graph,admin", ("core", "lifecycle", "graph", "governance")),
-        ("meta,full", FAMILIES),
+        ("core", set()),
+        ("", set()),
+        ("tasks", {"tasks"}),
+        ("tasks, people,,", {"tasks", "people"}),
+        ("core,skills", {"skills"}),
+        ("full", set(list_features())),
+        ("tasks,full", set(list_features())),
     ],
 )
-def test_a_profile_is_a_name_or_a_list_of_families(profile: str, expected: tuple[str, ...]) -> None:
-    assert tools.resolve_families(profile) == expected
+def test_a_profile_is_a_size_or_a_list_of_features(profile: str, features: set[str]) -> None:
+    assert resolve_profile(profile)[: len(CORE) + 1] == (*CORE, "capabilities")
+    assert features_of(profile) == features
+
+
+def test_the_standard_profile_adds_daily_work_to_the_core_within_8000_tokens() -> None:
+    listed = tools.describe_tools(tools.select_tools("standard"))
+    assert [tool["name"] for tool in listed] == [f"memory_{name}" for name in (*CORE, "capabilities", *STANDARD)]
+    assert tokens({"tools": listed}) < 8000
+
+
+@pytest.mark.parametrize(
+    ("profile", "some"),
+    [
+        ("graph", {"link", "find_paths", "entity_register", "get_taxonomy"}),
+        ("admin", {"delete", "undo", "reembed", "grant", "key_list", "policy_set", "pending_list"}),
+        ("power", {"search", "reflect", "ingest", "mine", "fact_set", "task_add", "run_open", "conflicts"}),
+        ("lifecycle", {"delete", "forget", "gc", "promote", "undo", "bulk_store", "reembed"}),
+        ("governance", {"grant", "revoke", "key_revoke", "policy_get", "pending_approve", "namespace_set_standard"}),
+        ("meta", {"stats", "doctor", "verify", "events", "history", "namespaces", "agent_list"}),
+        ("archive", {"archive", "archive_list", "archive_restore", "archive_purge", "archive_stats"}),
+        ("other", {"notify", "backup", "restore", "export", "import", "sync_status", "llm_usage"}),
+    ],
+)
+def test_a_former_profile_still_offers_its_tools(profile: str, some: set[str]) -> None:
+    assert some <= set(resolve_profile(profile))
 
 
 @pytest.mark.parametrize("profile", ["Core", "FULL", "nonsense", "core;graph", "core,Graph"])
 def test_an_unknown_profile_is_refused_with_the_valid_ones(profile: str) -> None:
-    with pytest.raises(InvalidSetting, match="core, graph, admin, power, full, lifecycle"):
-        tools.resolve_families(profile)
+    with pytest.raises(InvalidSetting, match="core, standard, full, or features: access, admin"):
+        resolve_profile(profile)
 
 
 def test_the_full_profile_lists_every_mcp_operation() -> None:
@@ -138,4 +164,5 @@ def test_capabilities_list_the_families_of_a_profile(hold: holdfast.Holdfast) ->
     answers = Answers(hold, "graph")
     capabilities = REGISTRY["capabilities"].call(answers.ctx, hold.ctx.caller, {})
     assert {family.name for family in capabilities.families.families if family.loaded} == {"core", "graph"}
+    assert {"memory_link", "memory_graph"} <= {tool.name for tool in capabilities.tools if tool.family == "graph"}
     assert {tool.name for tool in capabilities.tools if tool.callable_now} == set(answers.tools)

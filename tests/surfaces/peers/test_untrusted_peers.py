@@ -362,7 +362,7 @@ def test_an_unenrolled_store_is_refused_and_so_is_a_change_of_an_unknown_author(
         before = replicated_state(desk)
         hello = msgspec.json.encode(HelloRequest(greeting=other.greeting(), kinds=[]))
         answer = other.post("/api/v1/peer/hello", hello, other.sign("/api/v1/peer/hello", hello, ""))
-        assert (answer.status_code, "holdfast peers add" in answer.text) == (401, True)
+        assert (answer.status_code, "holdfast sync peers add" in answer.text) == (401, True)
         unknown = other.changes()
     assert reasons(peer.take(node, unknown)) == ["unsigned"]
     assert replicated_state(desk) == before

@@ -185,7 +185,7 @@ def _check_embeddings(ctx: Context) -> SectionContent:
         ]
     if without > embedding_service.MAX_FRESH:
         missing = f"{without} of {live} memories have no embeddings and are found by keywords only"
-        return facts, [Finding("warn", f"{missing}. Run `holdfast reembed`.")]
+        return facts, [Finding("warn", f"{missing}. Run `holdfast admin reembed`.")]
     return facts, []
 
 
@@ -199,7 +199,7 @@ def _check_replication(ctx: Context) -> SectionContent:
     if since is not None and ctx.now() - since > MAX_PEER_LAG:
         findings.append(Finding("warn", f"{pending} changes have waited for acknowledgements since {facts['since']}."))
     if aside:
-        findings.append(Finding("warn", f"{aside} changes are in quarantine. See `holdfast quarantine list`."))
+        findings.append(Finding("warn", f"{aside} changes are in quarantine. See `holdfast sync quarantine`."))
     return facts, findings
 
 
@@ -217,13 +217,13 @@ def _check_subscriptions(ctx: Context) -> SectionContent:
 
 
 def _check_deliveries(one: "SubscriptionStatus") -> Iterator[Finding]:
-    again = f"`holdfast subscription replay {one.id}"
+    again = f"`holdfast webhook replay {one.id}"
     if one.state == "ended":
         resume = "" if one.why == REVOKED else f"Resume: {again} --since {one.place}`. "
-        yield Finding("warn", f"A subscription ended: {one.why} {resume}Remove: `holdfast unsubscribe {one.id}`.")
+        yield Finding("warn", f"A subscription ended: {one.why} {resume}Remove: `holdfast webhook remove {one.id}`.")
     if one.dead and one.why != REVOKED:
         letters = "1 dead letter" if one.dead == 1 else f"{one.dead} dead letters"
-        causes = f"`holdfast subscription deliveries {one.id} --state dead`"
+        causes = f"`holdfast webhook deliveries {one.id} --state dead`"
         yield Finding("warn", f"A subscription has {letters}. Causes: {causes}. Resend: {again} --all-dead-letters`.")
 
 

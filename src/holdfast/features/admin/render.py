@@ -59,7 +59,7 @@ def render_restore(answer: Any) -> Iterator[str]:
         yield f"{escape(answer.snapshot)} is valid and can be restored. Nothing was changed."
     else:
         yield f"Restored {escape(answer.snapshot)}."
-        yield f"To go back: holdfast restore --from {escape(answer.before)}"
+        yield f"To go back: holdfast backup restore --from {escape(answer.before)}"
 
 
 def render_migration(answer: Any) -> Iterator[str]:

@@ -45,12 +45,16 @@ class ProjectView(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/projects/which",
-    family="power",
+    cli=("agents", "project", "detect"),
+    aliases=("project which",),
     surfaces=("library", "cli"),
-    cli=("project", "which"),
     opens_nothing=True,
     human="holdfast.features.agent_hosts.render:render_project",
-    examples=(Example({}), Example({"path": "no-such-folder"}, error="NOT_FOUND")),
+    examples=(
+        Example({}),
+        Example({"path": "no-such-folder"}, error="NOT_FOUND"),
+        Example({"path": "shop"}, prepared=True),
+    ),
 )
 def project_which(ctx: Context, request: ProjectWhich) -> ProjectView:
     """Show the project of a folder and how it was determined.
@@ -89,9 +93,9 @@ def _names_view(names: tuple[str, ...]) -> ProjectNames:
 @operation(
     Effect.WRITE,
     "POST /api/v1/projects/merge",
-    family="power",
+    cli=("agents", "project", "merge"),
+    aliases=("project merge",),
     admin=True,
-    cli=("project", "merge"),
     human="holdfast.features.agent_hosts.render:render_project_names",
     examples=(
         Example({"project": "projects/github.com/ann/app", "alias": "projects/folder/app-1"}),
@@ -102,8 +106,8 @@ def _names_view(names: tuple[str, ...]) -> ProjectNames:
 def project_merge(ctx: Context, request: ProjectMerge) -> ProjectNames:
     """Make a project an alias of another.
 
-    Both then share what is known of either. Memories stay where they are, so `project split` can separate them again.
-    The merge is synced to other stores.
+    Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+    again. The merge is synced to other stores.
     """
     return _names_view(projects.merge(ctx, request.project, request.alias))
 
@@ -116,11 +120,14 @@ class ProjectSplit(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/projects/split",
-    family="power",
+    cli=("agents", "project", "split"),
+    aliases=("project split",),
     admin=True,
-    cli=("project", "split"),
     human="holdfast.features.agent_hosts.render:render_project_names",
-    examples=(Example({"alias": "projects/nobody/merged"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"alias": "projects/nobody/merged"}, error="NOT_FOUND"),
+        Example({"alias": "projects/folder/old-shop"}, prepared=True),
+    ),
 )
 def project_split(ctx: Context, request: ProjectSplit) -> ProjectNames:
     """Separate a merged project again."""
@@ -144,8 +151,8 @@ class MergedProjects(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/projects",
-    family="power",
-    cli=("project", "list"),
+    cli=("agents", "project", "list"),
+    aliases=("project list",),
     human="holdfast.features.agent_hosts.render:render_merged_projects",
     examples=(Example({}),),
 )

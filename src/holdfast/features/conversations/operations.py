@@ -112,15 +112,16 @@ class ConversationSayResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations",
-    family="power",
+    cli=("conversation", "append"),
+    aliases=("conversation say",),
     stage="store",
-    cli=("conversation", "say"),
     status=201,
     human="holdfast.features.conversations.render:render_new_turns",
     examples=(
         Example({"turns": [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Since noon."}]}),
         Example({"turns": [{"role": "robot", "content": "x"}]}, error="VALIDATION_FAILED"),
         Example({"turns": []}, error="VALIDATION_FAILED"),
+        Example({"turns": [{"role": "user", "content": "Is it on?"}], "channel": "slack"}, prepared=True),
     ),
 )
 def conversation_say(ctx: Context, request: ConversationSay) -> ConversationSayResult:
@@ -158,10 +159,13 @@ class ConversationDetail(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/conversations/{id}",
-    family="power",
     cli=("conversation", "show"),
     human="holdfast.features.conversations.render:render_conversation",
-    examples=(Example({"id": "no-such-conversation"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
+        Example({"id": "48e7f2a5"}, prepared=True),
+        Example({"id": "48e7f2a5", "after": 1}, prepared=True),
+    ),
 )
 def conversation_show(ctx: Context, request: ConversationShow) -> ConversationDetail:
     """Show a conversation with its turns and summary."""
@@ -188,7 +192,6 @@ class Conversations(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/conversations",
-    family="power",
     cli=("conversation", "list"),
     human="holdfast.features.conversations.render:render_conversations",
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
@@ -216,14 +219,15 @@ class ConversationClose(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/close",
-    family="power",
+    cli=("conversation", "close"),
     stage="store",
     asks=True,
-    cli=("conversation", "close"),
     human="holdfast.features.conversations.render:render_conversation_summary",
     examples=(
         Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
         Example({"channel": "nowhere"}, error="NOT_FOUND"),
+        Example({"id": "48e7f2a5"}, prepared=True),
+        Example({"summary": "Agreed on Tuesday.", "channel": "slack", "principal": "ann"}, prepared=True),
     ),
 )
 def conversation_close(ctx: Context, request: ConversationClose) -> ConversationView:
@@ -251,12 +255,12 @@ class ConversationReapResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/reap",
-    family="power",
+    cli=("conversation", "close-idle"),
+    aliases=("conversation reap",),
     stage="store",
     asks=True,
     repeats=True,
     admin=True,
-    cli=("conversation", "reap"),
     human="holdfast.features.conversations.render:render_reaping",
     examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
 )
@@ -301,12 +305,11 @@ class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/consolidate",
-    family="power",
+    cli=("conversation", "consolidate"),
     stage="store",
     asks=True,
     repeats=True,
     admin=True,
-    cli=("conversation", "consolidate"),
     human="holdfast.features.conversations.render:render_conversation_consolidation",
     examples=(
         Example({}),

@@ -186,7 +186,7 @@ def _check_dimension(session: Session, model: str, embeddings: Mapping[str, Sequ
     if wrong := next((one.dim for many in embeddings.values() for one in many if dim not in (None, one.dim)), None):
         raise EmbedderFailed(
             f"{model} returned {wrong} dimensions; its stored embeddings have {dim}. "
-            "Run `holdfast reembed --everything` to recompute all of them."
+            "Run `holdfast admin reembed --everything` to recompute all of them."
         )
 
 

@@ -33,9 +33,12 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/memories/{id}/history",
-    family="meta",
     human="holdfast.features.history.render:render_history",
-    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"id": "1f3a9c20"}, prepared=True),
+        Example({"id": "1f3a9c20", "limit": 5}, prepared=True),
+    ),
 )
 def history(ctx: Context, request: History) -> HistoryPage:
     """List every change of a memory, oldest first."""
@@ -76,11 +79,14 @@ def _list_undo_parts(ctx: Context, request: Undo) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/undo",
-    family="lifecycle",
     stages=("store", "delete", "link"),
     parts=_list_undo_parts,
     human="holdfast.features.history.render:render_undo",
-    examples=(Example({"change": 999_999}, error="NOT_FOUND"),),
+    examples=(
+        Example({"change": 999_999}, error="NOT_FOUND"),
+        Example({"change": 3}, prepared=True),
+        Example({"change": 3, "together": True}, prepared=True),
+    ),
 )
 def undo(ctx: Context, request: Undo) -> UndoResult:
     """Undo a change. The undo is a new change and can be undone too."""
@@ -129,7 +135,8 @@ class VerifyResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/verify",
-    family="meta",
+    cli=("admin", "verify"),
+    aliases=("verify", "verify-signed-events-chain"),
     human="holdfast.features.history.render:render_verification",
     examples=(Example({}), Example({"witness": "nonsense"}, error="VALIDATION_FAILED")),
 )
@@ -176,7 +183,8 @@ class EventPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/events",
-    family="meta",
+    cli=("history", "events"),
+    aliases=("events",),
     feed=True,
     human="holdfast.features.history.render:render_events",
     examples=(
@@ -184,6 +192,8 @@ class EventPage(Struct, frozen=True, kw_only=True):
         Example({"events": ["memory_store", "memory_link_*"], "namespace": "team/**"}),
         Example({"limit": 0}, error="VALIDATION_FAILED"),
         Example({"events": ["memory_stored"]}, error="VALIDATION_FAILED"),
+        Example({"limit": 10}, prepared=True),
+        Example({"events": ["memory_store", "memory_link_*"], "namespace": "shop/**"}, prepared=True),
     ),
 )
 def events(ctx: Context, request: Events) -> EventPage:

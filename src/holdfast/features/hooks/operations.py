@@ -12,7 +12,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import REGISTRY, Effect, EmptyRequest, Example, Request, operation
 
-local_operation = partial(operation, family="other", admin=True, surfaces=("library", "cli"), opens_nothing=True)
+local_operation = partial(operation, admin=True, surfaces=("library", "cli"), opens_nothing=True)
 """Declare an operation on local settings: it opens no store and is not available remotely."""
 
 
@@ -50,7 +50,8 @@ def hook_view(rule: "Rule") -> HookView:
 @local_operation(
     Effect.READ,
     "GET /api/v1/hooks",
-    cli=("hooks", "list"),
+    cli=("agents", "hooks", "list"),
+    aliases=("hooks list",),
     human="holdfast.features.hooks.render:render_hooks",
     examples=(Example({}),),
 )
@@ -102,7 +103,8 @@ def hook_answer(ran: "HookRun") -> HookAnswer:
 @local_operation(
     Effect.READ,
     "POST /api/v1/hooks/test",
-    cli=("hooks", "test"),
+    cli=("agents", "hooks", "test"),
+    aliases=("hooks test",),
     human="holdfast.features.hooks.render:render_hook_test",
     examples=(
         Example({"event": "pre_store", "arguments": {"title": "Plan", "content": "x"}}),

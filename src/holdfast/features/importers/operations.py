@@ -111,7 +111,8 @@ class MineResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/mine",
-    family="power",
+    cli=("import", "chats"),
+    aliases=("mine", "import-chats"),
     stage="store",
     human="holdfast.features.importers.render:render_mining",
     examples=(
@@ -120,6 +121,8 @@ class MineResult(Struct, frozen=True, kw_only=True):
         Example({"content": "Only a text.", "namespace": "mined/text"}),
         Example({"content": "[1, 2, 3]"}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"path": "conversations.json"}, prepared=True),
+        Example({"path": "notes", "format": "markdown", "dry_run": True}, prepared=True),
     ),
 )
 def mine(ctx: Context, request: MineRequest, progress: Progress) -> MineResult:
@@ -208,11 +211,16 @@ class RecoverResult(MineResult, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/recover",
-    family="power",
+    cli=("import", "sessions"),
+    aliases=("recover", "recover-previous-session"),
     stage="store",
     surfaces=("library", "cli"),
     human="holdfast.features.importers.render:render_recovery",
-    examples=(Example({"transcript": "no-such-transcript.jsonl"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"transcript": "no-such-transcript.jsonl"}, error="NOT_FOUND"),
+        Example({"transcript": "session.jsonl"}, prepared=True),
+        Example({"transcript": "session.jsonl", "dry_run": True}, prepared=True),
+    ),
 )
 def recover(ctx: Context, request: Recover, progress: Progress) -> RecoverResult:
     """Store the last turns of crashed sessions from their transcripts.
@@ -287,7 +295,8 @@ class CaptureResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/capture_turn",
-    family="power",
+    cli=("import", "turn"),
+    aliases=("capture-turn",),
     stage="store",
     human="holdfast.features.importers.render:render_capture",
     examples=(

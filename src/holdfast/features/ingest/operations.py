@@ -140,7 +140,6 @@ class IngestResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/ingest",
-    family="power",
     stage="store",
     asks=True,
     human="holdfast.features.ingest.render:render_ingestion",
@@ -151,6 +150,8 @@ class IngestResult(Struct, frozen=True, kw_only=True):
         Example({"content": "x", "pipeline": "no-such-pipeline"}, error="VALIDATION_FAILED"),
         Example({"content": "x", "pipeline_override": {"stages": [{"type": "magic"}]}}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "guide.md", "namespace": "shop/docs"}, prepared=True),
+        Example({"file": "guide.md", "namespace": "shop/docs", "dry_run": True}, prepared=True),
     ),
 )
 def ingest(ctx: Context, request: Ingest, progress: Progress) -> IngestResult:
@@ -282,7 +283,8 @@ class PipelineList(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/pipelines",
-    family="power",
+    cli=("ingest", "pipelines"),
+    aliases=("pipelines",),
     opens_nothing=True,
     human="holdfast.features.ingest.render:render_pipelines",
     examples=(Example({}), Example({"name": "two_phase"}), Example({"name": "none-such"}, error="VALIDATION_FAILED")),

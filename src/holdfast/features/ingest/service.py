@@ -193,7 +193,7 @@ class _DocumentIngest:
         self._notes += self._secrets[:MAX_SECRETS]
         if len(self._secrets) > MAX_SECRETS:
             self._notes.append(
-                f"{len(self._secrets) - MAX_SECRETS} more segments contain secrets. Run `holdfast audit`."
+                f"{len(self._secrets) - MAX_SECRETS} more segments contain secrets. Run `holdfast curate audit`."
             )
 
     def _collect_titles(self, write: Transaction, outcomes: Iterable[Outcome]) -> None:

@@ -43,7 +43,8 @@ def render_recorded_outcome(answer: Any) -> Iterator[str]:
         yield from _render_lesson_table([answer.lesson])
     if hasattr(answer.proposes, "what"):
         yield style(
-            f"{len(answer.proposes.outcomes)} outcomes say this. Run `lesson add` to make it a lesson.", fg="yellow"
+            f"{len(answer.proposes.outcomes)} outcomes say this. Run `learn lesson add` to make it a lesson.",
+            fg="yellow",
         )
 
 

@@ -35,11 +35,11 @@ class ModelReport(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/llm/test",
-    family="other",
+    cli=("admin", "llm", "test"),
+    aliases=("llm test",),
     asks=True,
     admin=True,
-    cli=("llm", "test"),
-    examples=(Example({}, error="MODEL_FAILED"),),
+    examples=(Example({}, error="MODEL_FAILED"), Example({}, prepared=True)),
 )
 def llm_test(ctx: Context, request: EmptyRequest) -> ModelReport:
     """Test the configured model with a small question.
@@ -96,9 +96,9 @@ class UsagePage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/llm/usage",
-    family="other",
+    cli=("admin", "llm", "usage"),
+    aliases=("llm usage",),
     admin=True,
-    cli=("llm", "usage"),
     examples=(Example({}), Example({"days": 1}), Example({"days": 0}, error="VALIDATION_FAILED")),
 )
 def llm_usage(ctx: Context, request: LlmUsage) -> UsagePage:

@@ -59,7 +59,7 @@ MAX_QUERY_CHARACTERS = 4000
 NO_WORDS = "The query has no words to search for."
 UNKNOWN_WORDS = "Keyword search only: the embedding model does not know the words of the query."
 NO_EMBEDDINGS = "No current embeddings from this model: results are from keywords only."
-EMBEDDINGS_PENDING = "Many new memories have no embeddings yet. Run `holdfast reembed` to compute them."
+EMBEDDINGS_PENDING = "Many new memories have no embeddings yet. Run `holdfast admin reembed` to compute them."
 PaddedStems = dict[str, str]
 """Each query stem, by the form in which it occurs in parsed text."""
 

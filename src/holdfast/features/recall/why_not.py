@@ -271,7 +271,8 @@ def _explain_vector_miss(
         return Reason("no_question_vector", search.degraded or "No embedding model is configured: set `embedder`.")
     if cosine is None:
         return Reason(
-            "no_vector", f"It has no embedding from {search.vector.model} yet. Run `holdfast reembed` to compute it."
+            "no_vector",
+            f"It has no embedding from {search.vector.model} yet. Run `holdfast admin reembed` to compute it.",
         )
     if cosine < RELATED:
         return Reason("far", f"Its embedding is too far from the query: cosine {cosine:.3f}, minimum {RELATED}.")

@@ -115,13 +115,15 @@ class RunOpen(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/runs",
-    family="power",
-    cli=("run", "open"),
+    cli=("task", "run", "open"),
+    aliases=("run open",),
     human="holdfast.features.runs.render:render_run",
     examples=(
         Example({"topology": "release", "phases": ["build", "test", "publish"], "id": "example-run"}),
         Example({"topology": "release", "phases": ["build", "build"]}, error="VALIDATION_FAILED"),
         Example({"topology": "release", "phases": []}, error="VALIDATION_FAILED"),
+        Example({"topology": "release", "phases": ["build", "test", "publish"]}, prepared=True),
+        Example({"topology": "release", "phases": ["build", "test", "publish"], "id": "c42e8d19"}, prepared=True),
     ),
 )
 def run_open(ctx: Context, request: RunOpen) -> RunDetails:
@@ -167,11 +169,15 @@ class StepResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/runs/{id}/step",
-    family="power",
-    cli=("run", "step"),
+    cli=("task", "run", "step"),
+    aliases=("run step",),
     examples=(
         Example({"id": "no-such-run", "token": 1, "phase": "build", "state": "in_progress"}, error="NOT_FOUND"),
         Example({"id": "no-such-run", "token": 1, "phase": "build", "state": "failed"}, error="VALIDATION_FAILED"),
+        Example({"id": "c42e8d19", "token": 1, "phase": "build", "state": "completed"}, prepared=True),
+        Example(
+            {"id": "c42e8d19", "token": 1, "phase": "build", "state": "failed", "error": "Disk full."}, prepared=True
+        ),
     ),
 )
 def run_step(ctx: Context, request: RunStep) -> StepResult:
@@ -199,9 +205,12 @@ class RunHeartbeat(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/runs/{id}/heartbeat",
-    family="power",
-    cli=("run", "heartbeat"),
-    examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
+    cli=("task", "run", "heartbeat"),
+    aliases=("run heartbeat",),
+    examples=(
+        Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),
+        Example({"id": "c42e8d19", "token": 1}, prepared=True),
+    ),
 )
 def run_heartbeat(ctx: Context, request: RunHeartbeat) -> RunView:
     """Extend the lease of a run."""
@@ -221,10 +230,14 @@ class RunClose(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/runs/{id}/close",
-    family="power",
-    cli=("run", "close"),
+    cli=("task", "run", "close"),
+    aliases=("run close",),
     human="holdfast.features.runs.render:render_run",
-    examples=(Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),
+        Example({"id": "e6b37a20", "token": 1}, prepared=True),
+        Example({"id": "c42e8d19", "token": 1, "error": "The tests failed."}, prepared=True),
+    ),
 )
 def run_close(ctx: Context, request: RunClose) -> RunDetails:
     """End a run: completed, or failed with an error and resumable."""
@@ -238,10 +251,10 @@ class RunShow(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/runs/{id}",
-    family="power",
-    cli=("run", "show"),
+    cli=("task", "run", "show"),
+    aliases=("run show",),
     human="holdfast.features.runs.render:render_run",
-    examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"), Example({"id": "c42e8d19"}, prepared=True)),
 )
 def run_show(ctx: Context, request: RunShow) -> RunDetails:
     """Show a run and the state of its phases."""
@@ -263,8 +276,8 @@ class RunPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/runs",
-    family="power",
-    cli=("run", "list"),
+    cli=("task", "run", "list"),
+    aliases=("run list",),
     human="holdfast.features.runs.render:render_runs",
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
@@ -286,10 +299,10 @@ class RunClearResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/runs/{id}",
-    family="power",
-    cli=("run", "clear"),
+    cli=("task", "run", "clear"),
+    aliases=("run clear",),
     irreversible=True,
-    examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"), Example({"id": "b19c6d70"}, prepared=True)),
 )
 def run_clear(ctx: Context, request: RunClear) -> RunClearResult:
     """Delete a run with its phases and output, unless its lease is live."""
@@ -321,8 +334,8 @@ class SessionView(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/sessions",
-    family="power",
-    cli=("session", "keep"),
+    cli=("agents", "session", "set"),
+    aliases=("session keep",),
     examples=(
         Example({"session_id": "abc", "provider": "claude", "channel": "cli"}),
         Example({"session_id": "abc", "provider": "claude", "expires_at": "2001-01-01"}, error="VALIDATION_FAILED"),
@@ -353,8 +366,8 @@ class SessionGetResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/sessions",
-    family="power",
-    cli=("session", "get"),
+    cli=("agents", "session", "get"),
+    aliases=("session get",),
     examples=(Example({}), Example({"provider": ""}, error="VALIDATION_FAILED")),
 )
 def session_get(ctx: Context, request: SessionGet) -> SessionGetResult:
@@ -384,9 +397,13 @@ class SessionClearResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/sessions/clear",
-    family="power",
-    cli=("session", "clear"),
-    examples=(Example({"everywhere": True}), Example({"principal": ""}, error="VALIDATION_FAILED")),
+    cli=("agents", "session", "clear"),
+    aliases=("session clear",),
+    examples=(
+        Example({"everywhere": True}),
+        Example({"principal": ""}, error="VALIDATION_FAILED"),
+        Example({"channel": "cli"}, prepared=True),
+    ),
 )
 def session_clear(ctx: Context, request: SessionClear) -> SessionClearResult:
     """Delete the saved session of one scope, or all of them."""

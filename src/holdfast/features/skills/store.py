@@ -178,7 +178,7 @@ def read_content(session: Session, file: File) -> bytes:
     content = read_stored(session, file.digest, file.size)
     if content is None or len(content) != file.size or sha256(content).hexdigest() != file.digest:
         raise StoreDamaged(
-            f"The content of {file.path} does not match its digest. Run `holdfast verify` and restore a backup."
+            f"The content of {file.path} does not match its digest. Run `holdfast admin verify` and restore a backup."
         )
     return content
 

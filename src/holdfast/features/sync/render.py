@@ -33,7 +33,7 @@ def _render_other_changes(answer: Any) -> Iterator[str]:
     """Print the counts of deletions, links and conflicts, and every rejected change."""
     more = [(answer.deletes, "deletion"), (answer.links, "link"), (answer.conflicts, "conflict")]
     if counts := [pluralize(number, what) for number, what in more if number]:
-        yield ", ".join(counts) + (": see `holdfast conflicts list`" if answer.conflicts else "")
+        yield ", ".join(counts) + (": see `holdfast sync conflicts`" if answer.conflicts else "")
     for one in answer.errors:
         where = "here" if one.by == "here" else "there"
         text = f"rejected {where}: {escape(one.kind)} {escape(one.record)}: {escape(one.detail)} [{one.reason}]"
@@ -78,7 +78,7 @@ def render_conflict_resolution(answer: Any) -> Iterator[str]:
 
 def render_sync_status(answer: Any) -> Iterator[str]:
     if not answer.peers:
-        yield "No peers connected. Sync with others: `holdfast sync-daemon --peers URL`."
+        yield "No peers connected. Sync with others: `holdfast sync daemon --peers URL`."
     rows = ((escape(one.peer), one.state, *map(_format_optional, _get_columns(one))) for one in answer.peers)
     if answer.peers:
         yield from render_table(

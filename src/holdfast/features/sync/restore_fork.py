@@ -232,7 +232,7 @@ class _OriginRenamer:
         previous = before = Entry(*row).hash if row else floor.hash if floor else journal.GENESIS
         for there in [Entry(*row) for row in self._session.rows("fork_entries_from", first=first)]:
             if journal.chain_hash(before, there[:BODY_INDEX], there.digest) != there.hash:
-                raise StoreDamaged(f"Change {there.seq} was modified outside the journal. Run `holdfast verify`.")
+                raise StoreDamaged(f"Change {there.seq} was modified outside the journal. Run `holdfast admin verify`.")
             entry, before = self._renamed.get(there.seq, there), there.hash
             previous = journal.chain_hash(previous, entry[:BODY_INDEX], entry.digest)
             self._session.do(

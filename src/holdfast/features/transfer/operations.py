@@ -60,13 +60,13 @@ class Envelope(TypedDict):
 @operation(
     Effect.READ,
     "GET /api/v1/export",
-    family="other",
     admin=True,
     human="holdfast.kernel.terminal:render_json",
     examples=(
         Example({}),
         Example({"simple": True}),
         Example({"namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
+        Example({"namespace": "shop"}, prepared=True),
     ),
 )
 def export(ctx: Context, request: Export, progress: Progress) -> Envelope:
@@ -120,11 +120,13 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
     dry_run: bool
 
 
+_SMALL_ENVELOPE = {"memories": [{"id": "m-1", "title": "Deploy day", "content": "We deploy on Tuesdays."}]}
+
+
 @operation(
     Effect.WRITE,
     "POST /api/v1/import",
     name="import",
-    family="other",
     stage="store",
     admin=True,
     whole="envelope",
@@ -143,6 +145,8 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
         ),
         Example({"envelope": {"schema_version": "v2", "memories": []}}, error="VALIDATION_FAILED"),
         Example({"envelope": {"links": []}}, error="VALIDATION_FAILED"),
+        Example({"envelope": _SMALL_ENVELOPE}, prepared=True),
+        Example({"envelope": _SMALL_ENVELOPE, "dry_run": True}, prepared=True),
     ),
 )
 def import_(ctx: Context, request: Import, progress: Progress) -> ImportResult:
@@ -197,7 +201,8 @@ class ExportFileResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/export/file",
-    family="other",
+    cli=("export", "file"),
+    aliases=("export-file",),
     admin=True,
     surfaces=("library", "cli"),
     human="holdfast.features.transfer.render:render_export",
@@ -205,6 +210,8 @@ class ExportFileResult(Struct, frozen=True, kw_only=True):
         Example({"file": "no/such/folder/all.json"}, error="STORE_UNREACHABLE"),
         Example({"file": "all.json", "namespace": "not/a//namespace"}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "store.json"}, prepared=True),
+        Example({"file": "shop.json", "namespace": "shop"}, prepared=True),
     ),
 )
 def export_file(ctx: Context, request: ExportFile, progress: Progress) -> ExportFileResult:
@@ -227,12 +234,18 @@ class ImportFile(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/import/file",
-    family="other",
+    cli=("import", "file"),
+    aliases=("import-file",),
     stage="store",
     admin=True,
     surfaces=("library", "cli"),
     human="holdfast.features.transfer.render:render_import",
-    examples=(Example({"file": "no/such.json"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"file": "no/such.json"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "store.json", "dry_run": True}, prepared=True),
+        Example({"file": "store.json"}, prepared=True),
+    ),
 )
 def import_file(ctx: Context, request: ImportFile, progress: Progress) -> ImportResult:
     """Import an export file of any size, in batches.

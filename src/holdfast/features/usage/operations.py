@@ -58,7 +58,6 @@ class UsageRecordResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/usage",
-    family="power",
     cli=("usage", "record"),
     status=201,
     examples=(
@@ -127,7 +126,6 @@ class UsageReserveResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/usage/reserve",
-    family="power",
     cli=("usage", "reserve"),
     examples=(
         Example({"model": "model-one", "input_tokens": 1000, "output_tokens": 500}),
@@ -159,9 +157,8 @@ class UsageReleaseResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/usage/release",
-    family="power",
     cli=("usage", "release"),
-    examples=(Example({"reservation": "none"}, error="NOT_FOUND"),),
+    examples=(Example({"reservation": "none"}, error="NOT_FOUND"), Example({"reservation": "84b1f6ca"}, prepared=True)),
 )
 def usage_release(ctx: Context, request: UsageRelease) -> UsageReleaseResult:
     """Release the reservation of a call that was not made."""
@@ -172,7 +169,10 @@ def usage_release(ctx: Context, request: UsageRelease) -> UsageReleaseResult:
 class UsageReport(Request, frozen=True):
     since: Annotated[Timestamp, Meta(description="First day. Default: 30 days up to `until`.")] | None = None
     until: Annotated[Timestamp, Meta(description="Last day, inclusive. Default: today.")] | None = None
-    by: Annotated[list[Group], Meta(max_length=4, description="Group by day, principal, model or session.")] = []
+    by: Annotated[
+        list[Group],
+        Meta(max_length=4, description="Group by day, principal, model or session.", extra={"flag": "group-by"}),
+    ] = []
     principal: Annotated[list[str], Meta(max_length=20, description="Only these principals.")] = []
     model: Model | None = None
     session: Annotated[str, Meta(max_length=256, description="Only this session.")] | None = None
@@ -206,7 +206,6 @@ class UsageReportResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/usage",
-    family="power",
     cli=("usage", "report"),
     human="holdfast.features.usage.render:render_usage",
     examples=(
@@ -277,9 +276,9 @@ def _price_view(price: "Price") -> PriceView:
 @operation(
     Effect.WRITE,
     "POST /api/v1/prices",
-    family="power",
+    cli=("usage", "price", "set"),
+    aliases=("price set",),
     admin=True,
-    cli=("price", "set"),
     examples=(
         Example({"model": "model-*", "input": "3", "output": "15", "cache_read": "0.30", "since": "2026-01-01"}),
         Example({"model": "model-*", "input": "cheap"}, error="VALIDATION_FAILED"),
@@ -312,8 +311,8 @@ class Prices(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/prices",
-    family="power",
-    cli=("price", "list"),
+    cli=("usage", "price", "list"),
+    aliases=("price list",),
     human="holdfast.features.usage.render:render_prices",
     examples=(Example({}),),
 )
@@ -334,10 +333,10 @@ class PriceRemove(Request, frozen=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/prices/remove",
-    family="power",
+    cli=("usage", "price", "remove"),
+    aliases=("price remove",),
     admin=True,
-    cli=("price", "remove"),
-    examples=(Example({"model": "no-such-model"}, error="NOT_FOUND"),),
+    examples=(Example({"model": "no-such-model"}, error="NOT_FOUND"), Example({"model": "model-one"}, prepared=True)),
 )
 def price_remove(ctx: Context, request: PriceRemove) -> Prices:
     """Remove a price; recorded costs stay."""
@@ -379,13 +378,15 @@ def _budget_view(status: "BudgetStatus") -> BudgetView:
 @operation(
     Effect.WRITE,
     "POST /api/v1/budgets",
-    family="power",
+    cli=("usage", "budget", "set"),
+    aliases=("budget set",),
     admin=True,
-    cli=("budget", "set"),
     examples=(
         Example({"principal": "*", "period": "month", "cost": "50"}),
         Example({"principal": "ann"}, error="VALIDATION_FAILED"),
         Example({"principal": "nobody", "lift": True}, error="NOT_FOUND"),
+        Example({"principal": "ann", "tokens": 100000}, prepared=True),
+        Example({"principal": "*", "period": "month", "cost": "50"}, prepared=True),
     ),
 )
 def budget_set(ctx: Context, request: BudgetSet) -> BudgetView:
@@ -413,8 +414,8 @@ class Budgets(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/budgets",
-    family="power",
-    cli=("budget", "list"),
+    cli=("usage", "budget", "list"),
+    aliases=("budget list",),
     human="holdfast.features.usage.render:render_budgets",
     examples=(Example({}),),
 )

@@ -151,7 +151,7 @@ def _check_budget(status: BudgetStatus, use: Use, tokens: int) -> None:
         return
     if use.cost is None or use.currency != budget.currency:
         raise BudgetExceeded(
-            f"{use.model} has no price in {budget.currency}. Set one with `holdfast price set`.", budget=budget.id
+            f"{use.model} has no price in {budget.currency}. Set one with `holdfast usage price set`.", budget=budget.id
         )
     if use.cost > status.cost_left:
         remaining = f"{format_cost(max(status.cost_left, 0))} {budget.currency}"

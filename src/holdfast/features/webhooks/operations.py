@@ -95,7 +95,8 @@ def subscription_view(one: "Subscription") -> SubscriptionView:
 @operation(
     Effect.WRITE,
     "POST /api/v1/subscriptions",
-    family="power",
+    cli=("webhook", "add"),
+    aliases=("subscribe",),
     status=201,
     surfaces=("library", "cli", "http"),
     human="holdfast.features.webhooks.render:render_subscription",
@@ -104,6 +105,7 @@ def subscription_view(one: "Subscription") -> SubscriptionView:
         Example({"url": "https://hooks.example.com/", "events": ["memory_stored"]}, error="VALIDATION_FAILED"),
         Example({"url": "http://127.1/hook"}, error="VALIDATION_FAILED"),
         Example({"url": "https://ann:secret@hooks.example.com/"}, error="VALIDATION_FAILED"),
+        Example({"url": "https://hooks.example.com/memory", "events": ["memory_*"]}, prepared=True),
     ),
 )
 def subscribe(ctx: Context, request: Subscribe) -> SubscribeResult:
@@ -131,8 +133,8 @@ class SubscriptionPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/subscriptions",
-    family="power",
-    cli=("subscription", "list"),
+    cli=("webhook", "list"),
+    aliases=("subscription list", "list-subscriptions"),
     human="holdfast.features.webhooks.render:render_subscriptions",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
@@ -156,8 +158,9 @@ class UnsubscribeResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/subscriptions/{id}",
-    family="power",
-    examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"),),
+    cli=("webhook", "remove"),
+    aliases=("unsubscribe",),
+    examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"), Example({"id": "70de4b95"}, prepared=True)),
 )
 def unsubscribe(ctx: Context, request: Unsubscribe) -> UnsubscribeResult:
     """Delete a subscription with its secret and dead letters."""
@@ -213,10 +216,15 @@ def delivery_view(one: "Delivery") -> DeliveryView:
 @operation(
     Effect.READ,
     "GET /api/v1/subscriptions/deliveries",
-    family="power",
-    cli=("subscription", "deliveries"),
+    cli=("webhook", "deliveries"),
+    aliases=("subscription deliveries",),
     human="holdfast.features.webhooks.render:render_deliveries",
-    examples=(Example({"state": ["dead"]}), Example({"id": UNKNOWN_ID}, error="NOT_FOUND")),
+    examples=(
+        Example({"state": ["dead"]}),
+        Example({"id": UNKNOWN_ID}, error="NOT_FOUND"),
+        Example({"id": "70de4b95"}, prepared=True),
+        Example({"state": ["dead"]}, prepared=True),
+    ),
 )
 def subscription_deliveries(ctx: Context, request: SubscriptionDeliveries) -> DeliveryPage:
     """List deliveries, latest first: delivered, waiting for a retry, or dead."""
@@ -248,12 +256,14 @@ class SubscriptionReplayResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/subscriptions/{id}/replay",
-    family="power",
-    cli=("subscription", "replay"),
+    cli=("webhook", "replay"),
+    aliases=("subscription replay", "subscription-replay"),
     human="holdfast.features.webhooks.render:render_replay",
     examples=(
         Example({"id": UNKNOWN_ID, "since": 0}, error="NOT_FOUND"),
         Example({"id": UNKNOWN_ID}, error="VALIDATION_FAILED"),
+        Example({"id": "70de4b95", "since": 1}, prepared=True),
+        Example({"id": "70de4b95", "all_dead_letters": True}, prepared=True),
     ),
 )
 def subscription_replay(ctx: Context, request: SubscriptionReplay) -> SubscriptionReplayResult:
@@ -281,10 +291,10 @@ class SubscriptionTestResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/subscriptions/{id}/test",
-    family="power",
-    cli=("subscription", "test"),
+    cli=("webhook", "test"),
+    aliases=("subscription test",),
     human="holdfast.features.webhooks.render:render_test_delivery",
-    examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"),),
+    examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"), Example({"id": "70de4b95"}, prepared=True)),
 )
 def subscription_test(ctx: Context, request: SubscriptionTest) -> SubscriptionTestResult:
     """Post a signed test event once and show the receiver's answer."""

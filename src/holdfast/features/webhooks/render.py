@@ -13,7 +13,7 @@ def render_subscription(answer: Any) -> Iterator[str]:
     if isinstance(answer.secret, str):
         yield f"  secret: {answer.secret}"
         yield style("  Save the secret: it is not shown again.", fg="yellow")
-    yield "  Events are delivered while `holdfast serve` or `holdfast worker` runs."
+    yield "  Events are delivered while `holdfast serve` or `holdfast task worker` runs."
 
 
 def render_subscriptions(answer: Any) -> Iterator[str]:

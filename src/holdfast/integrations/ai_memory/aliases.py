@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from holdfast.features.graph import service as link_service
-from holdfast.features.graph.operations.links import From, TargetView, ValidAt, target_view
+from holdfast.features.graph.operations.links import Source, TargetView, ValidAt, target_view
 from holdfast.features.ingest.operations import DECISIONS, Ingest, Override, StageOutcome, Text, run_ingest
 from holdfast.features.reflections import list_stale
 from holdfast.kernel.context import Context, Progress
@@ -16,7 +16,7 @@ from holdfast.kernel.timestamps import parse_time
 
 
 class KgTimeline(Request, frozen=True):
-    source_id: From
+    source_id: Source
     since: Annotated[Timestamp, Meta(description="Only links that started at this time or later.")] | None = None
     until: Annotated[Timestamp, Meta(description="Only links that started at this time or earlier.")] | None = None
     valid_at: ValidAt | None = None
@@ -32,10 +32,13 @@ class Timeline(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/kg/timeline",
-    family="graph",
+    cli=("graph", "timeline"),
+    aliases=("kg-timeline",),
     examples=(
         Example({"source_id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"source_id": "any", "since": "yesterday"}, error="VALIDATION_FAILED"),
+        Example({"source_id": "5e9d07fa"}, prepared=True),
+        Example({"source_id": "5e9d07fa", "since": "2026-01-01"}, prepared=True),
     ),
 )
 def kg_timeline(ctx: Context, request: KgTimeline) -> Timeline:
@@ -67,8 +70,13 @@ class DirectDependents(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/memory_dependents_of_invalidated",
-    family="power",
-    examples=(Example({"memory_id": "no-such-memory"}), Example({"memory_id": ""}, error="VALIDATION_FAILED")),
+    cli=("graph", "direct-dependents"),
+    aliases=("dependents-of-invalidated",),
+    examples=(
+        Example({"memory_id": "no-such-memory"}),
+        Example({"memory_id": ""}, error="VALIDATION_FAILED"),
+        Example({"memory_id": "1f3a9c20"}, prepared=True),
+    ),
 )
 def dependents_of_invalidated(ctx: Context, request: DependentsOfInvalidated) -> DirectDependents:
     """List direct dependents as ai-memory does; empty for an unknown memory."""
@@ -106,10 +114,10 @@ class IngestMultistepResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/ingest_multistep",
-    family="power",
+    cli=("ingest", "multistep"),
+    aliases=("ingest-multistep",),
     stage="store",
     asks=True,
-    cli=("ingest-multistep",),
     human="holdfast.features.ingest.render:render_multistep",
     examples=(
         Example({"content": "The archive lies in the cellar.", "namespace": "team/cellar"}),

@@ -70,7 +70,6 @@ def _push_parts(ctx: Context, request: SyncPush) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/sync/push",
-    family="other",
     stages=("store", "delete", "link"),
     parts=_push_parts,
     surfaces=("library", "http"),
@@ -165,7 +164,6 @@ class SyncSinceResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/sync/since",
-    family="other",
     surfaces=("library", "http"),
     examples=(
         Example({}),

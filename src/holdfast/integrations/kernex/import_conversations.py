@@ -56,7 +56,7 @@ def _to_conversation(state: ImportState, row: Row) -> Conversation:
 
 
 def _with_state(state: ImportState, write: Transaction, row: Row, fresh: Conversation) -> Conversation:
-    """Set the state: active, closed, or closing, which `conversation reap` summarises later."""
+    """Set the state: active, closed, or closing, which `conversation close-idle` summarises later."""
     summary = row.optional_text("summary")
     if summary is not None and summary.strip():
         stored = _store_summary(state, write, fresh, summary)

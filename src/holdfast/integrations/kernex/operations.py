@@ -51,12 +51,17 @@ class KernexImportResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/import/kernex",
-    family="power",
+    cli=("import", "kernex"),
+    aliases=("import-kernex",),
     stage="store",
     surfaces=("library", "cli"),
     admin=True,
     human="holdfast.integrations.kernex.render:render_kernex_import",
-    examples=(Example({"path": "no-such-memory.db"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"path": "no-such-memory.db"}, error="NOT_FOUND"),
+        Example({"path": "kernex.db", "dry_run": True}, prepared=True),
+        Example({"path": "kernex.db", "namespace": "kernex"}, prepared=True),
+    ),
 )
 def import_kernex(ctx: Context, request: ImportKernex, progress: Progress) -> KernexImportResult:
     """Import a kernex store: conversations, facts, lessons, tasks, usage and more.

@@ -24,7 +24,9 @@ Content = Annotated[
     str, Meta(min_length=1, max_length=65_536, description="Text to remember.", extra={"short": "c", "stdin": True})
 ]
 Namespace = Annotated[str, _NAMESPACE]
-AsAgent = Annotated[Namespace, Meta(description="See only what an agent in this namespace sees.")]
+AsAgent = Annotated[
+    Namespace, Meta(description="See only what an agent in this namespace sees.", extra={"advanced": True})
+]
 _LIFETIMES = "short: 6 hours, mid: 7 days, long: forever."
 TierField = Annotated[Tier, Meta(description=_LIFETIMES, extra={"short": "t"})]
 NewTier = Annotated[
@@ -34,7 +36,7 @@ NewTier = Annotated[
 Tag = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[^,]+$")]
 Tags = Annotated[list[Tag], Meta(max_length=50, description="Tags.")]
 Priority = Annotated[int, Meta(ge=1, le=10, description="Priority, 1 to 10.", extra={"short": "p"})]
-Confidence = Annotated[float, Meta(ge=0, le=1, description="Confidence, 0 to 1.")]
+Confidence = Annotated[float, Meta(ge=0, le=1, description="Confidence, 0 to 1.", extra={"advanced": True})]
 AgentId = Annotated[str, Meta(min_length=1, max_length=128, description="Agent id.")]
 Actor = Annotated[str, Meta(min_length=1, max_length=128, description="Act as this agent.", extra={"role": "actor"})]
 Timestamp = Annotated[
@@ -43,12 +45,18 @@ Timestamp = Annotated[
 AsOf = Annotated[Timestamp, Meta(description="State as it was true at this time.")]
 StoredSince = Annotated[Timestamp, Meta(description="Only memories stored at or after this time.")]
 StoredUntil = Annotated[Timestamp, Meta(description="Only memories stored at or before this time.")]
-KnownAt = Annotated[Timestamp, Meta(description="State as this store knew it at this time.")]
+KnownAt = Annotated[Timestamp, Meta(description="State as this store knew it at this time.", extra={"advanced": True})]
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
-Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Number of results to skip.")]
-Metadata = Annotated[dict[str, Any], Meta(description="Any JSON object.")]
+Skip = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Number of results to skip.", extra={"advanced": True})]
+Metadata = Annotated[dict[str, Any], Meta(description="Any JSON object.", extra={"advanced": True})]
 SourceUri = Annotated[
-    str, Meta(min_length=5, max_length=4096, description="Source URI: uri:, doc: or file:, followed by a name.")
+    str,
+    Meta(
+        min_length=5,
+        max_length=4096,
+        description="Source URI: uri:, doc: or file:, followed by a name.",
+        extra={"advanced": True},
+    ),
 ]
 
 
@@ -60,7 +68,8 @@ class EmbeddingInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 EmbeddingField = Annotated[
-    EmbeddingInput, Meta(description="Precomputed embedding: model and vector.", extra={"not_on": ("mcp",)})
+    EmbeddingInput,
+    Meta(description="Precomputed embedding: model and vector.", extra={"not_on": ("mcp",), "advanced": True}),
 ]
 
 

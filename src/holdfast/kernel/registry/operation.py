@@ -22,7 +22,6 @@ from holdfast.kernel.registry.stages import Stage, StageEffects
 
 Surface = Literal["library", "cli", "http", "mcp"]
 SURFACES: tuple[Surface, ...] = ("library", "cli", "http", "mcp")
-FAMILIES = ("core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other")
 
 
 class Effect(Enum):
@@ -46,6 +45,8 @@ class Example(Struct, frozen=True):
     arguments: dict[str, Any]
     error: str | None = None
     """Expected error code."""
+    prepared: bool = False
+    """It needs the records and files of the tests' example store; help prints it."""
 
 
 class Operation(Struct, frozen=True):
@@ -55,7 +56,6 @@ class Operation(Struct, frozen=True):
     effect: Effect
     method: str
     path: str
-    family: str
     summary: str
     description: str
     request: type[Request]
@@ -64,6 +64,9 @@ class Operation(Struct, frozen=True):
     admin: bool = False
     surfaces: frozenset[Surface] = frozenset(SURFACES)
     cli: tuple[str, ...] = ()
+    """The words of its command."""
+    aliases: tuple[str, ...] = ()
+    """Former and other names of its command, which still work but are not listed."""
     status: int = 200
     bulk: str | None = None
     """Field that receives a bare JSON array."""
@@ -97,6 +100,11 @@ class Operation(Struct, frozen=True):
     human: str | None = None
     """Function that renders its answer for people, as `module:function`."""
     examples: tuple[Example, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The feature that declares it."""
+        return feature_of(self.run.__module__)
 
     @property
     def fields(self) -> tuple[msgspec.structs.FieldInfo, ...]:
@@ -192,7 +200,7 @@ class Operation(Struct, frozen=True):
         return _fields_with_role(self.request, role)
 
     def field_option(self, name: str, key: str, default: Any = None) -> Any:
-        """Return an option of a field: `short`, `stdin`, `argument`, `role`, `not_on`."""
+        """Return an option of a field: `short`, `flag`, `stdin`, `argument`, `advanced`, `role`, `not_on`."""
         return _field_options(self.request).get(name, {}).get(key, default)
 
 
@@ -309,15 +317,26 @@ class Entry(NamedTuple):
     name: str
     module: str
     cli: tuple[str, ...]
-    family: str
     summary: str
     surfaces: Collection[Surface]
+    aliases: tuple[str, ...] = ()
     has_records: bool = True
     """Whether its answer contains what is encoded in another form than it has."""
 
+    @property
+    def family(self) -> str:
+        """The feature that declares it."""
+        return feature_of(self.module)
+
 
 def entry_of(op: Operation) -> Entry:
-    return Entry(op.name, op.run.__module__, op.cli, op.family, op.summary, op.surfaces)
+    return Entry(op.name, op.run.__module__, op.cli, op.summary, op.surfaces, op.aliases)
+
+
+def feature_of(module: str) -> str:
+    """Return the feature of a module: `recall` for `holdfast.features.recall.operations`."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 else parts[-1]
 
 
 class Registry:
@@ -357,7 +376,7 @@ class Registry:
             self.entries.setdefault(op.name, entry_of(op))
 
     def operation(
-        self, effect: Effect, route: str, *, name: str | None = None, family: str, cli: Sequence[str] = (), **more: Any
+        self, effect: Effect, route: str, *, name: str | None = None, cli: Sequence[str] = (), **more: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare a function as an operation; request and answer types come from its annotations."""
 
@@ -374,7 +393,6 @@ class Registry:
                 effect=effect,
                 method=method,
                 path=path,
-                family=family,
                 summary=text.split("\n", 1)[0],
                 description=text,
                 request=request,

@@ -1,4 +1,4 @@
-"""`holdfast bench quality`: measure how often recall finds the right memory."""
+"""`holdfast admin bench quality`: measure how often recall finds the right memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

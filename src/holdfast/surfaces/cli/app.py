@@ -7,63 +7,13 @@ from typing import Any
 import click
 
 from holdfast.kernel.errors import HoldfastError, Invalid
-from holdfast.surfaces.cli.command_group import CommandEntry, CommandGroup
+from holdfast.surfaces.cli.command_group import CommandGroup, format_everyday
 from holdfast.surfaces.cli.global_options import global_options
 from holdfast.surfaces.cli.output import print_error
 from holdfast.version import __version__
 
-COMMANDS = {
-    "serve": CommandEntry(
-        "holdfast.surfaces.cli.serve_command",
-        "serve",
-        "Serve the web page, the HTTP API, and MCP at /mcp until interrupted.",
-    ),
-    "sync-daemon": CommandEntry(
-        "holdfast.surfaces.cli.sync_daemon", "sync_daemon", "Sync with peers continuously, until interrupted."
-    ),
-    "mcp": CommandEntry(
-        "holdfast.surfaces.cli.mcp_command", "mcp", "Serve MCP over standard input and output; agents start this."
-    ),
-    "worker": CommandEntry(
-        "holdfast.surfaces.cli.worker", "worker", "Run due tasks by their handlers, until interrupted."
-    ),
-    "boot": CommandEntry(
-        "holdfast.surfaces.cli.hook_command", "boot", "Print the session-start context for a project."
-    ),
-    "wrap": CommandEntry(
-        "holdfast.surfaces.cli.wrap_command", "wrap", "Run an agent with the session-start context (exec)."
-    ),
-    "hook": CommandEntry("holdfast.surfaces.cli.hook_command", "hook", "Handle an agent hook event."),
-    "hooks": CommandEntry(
-        "holdfast.surfaces.cli.hooks_commands", "hooks", "Turn agent hooks on or off; list and test lifecycle hooks."
-    ),
-    "bench": CommandEntry(
-        "holdfast.surfaces.cli.bench_commands",
-        "bench",
-        "Measure this machine: speed relative to a floor, with a table and plots.",
-    ),
-    "install": CommandEntry(
-        "holdfast.surfaces.cli.install_commands",
-        "install",
-        "Connect agents to this store: preview the changes to their files, or write them.",
-    ),
-    "setup": CommandEntry(
-        "holdfast.surfaces.cli.install_commands",
-        "setup",
-        "Connect the agents on this machine, asking for each, and store a first memory.",
-    ),
-    "completions": CommandEntry(
-        "holdfast.surfaces.cli.completions_command",
-        "completions",
-        "Print the completion script of a shell; source it in the shell's startup file.",
-    ),
-}
-"""Commands that are not operations, and where each is declared. The summary is the first sentence of its help."""
 
-
-@click.command(
-    cls=CommandGroup, index=COMMANDS, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.command(cls=CommandGroup, params=global_options(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 def cli(**_: Any) -> None:
     """One persistent memory for every AI agent."""
@@ -82,7 +32,7 @@ def run(words: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
+        click.echo(error.ctx.get_help() if error.ctx and error.ctx.parent else format_everyday())
         return 2
     except click.UsageError as error:
         return print_error(Invalid(error.format_message()), as_json, hint=usage(error))

@@ -1,4 +1,4 @@
-"""`holdfast bench`: measure this machine, recall quality and the prompt hook."""
+"""`holdfast admin bench`: measure this machine, recall quality and the prompt hook."""
 
 import sys
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.bench.hook_firing import measure_firing
 from holdfast.surfaces.bench.quality import measure_quality
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 from holdfast.surfaces.cli.output import progress_of
 
 CHECKOUT = Path(holdfast.__file__).parents[2]
@@ -23,7 +24,11 @@ CHECKOUT = Path(holdfast.__file__).parents[2]
 MODULE = "measure_machine"
 
 
-@click.group(params=global_options(), invoke_without_command=True)
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast admin bench --quick", "holdfast admin bench --out report"),
+    params=global_options(),
+)
 @click.option("--quick", is_flag=True, help="Small sizes only, as a smoke test.")
 @click.option("--full", is_flag=True, help="Include a million memories.")
 @click.option("--postgres", metavar="URL", help="PostgreSQL database to measure, in temporary schemas.")
@@ -33,9 +38,6 @@ def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any)
 
     Requires a clone of the Holdfast repository; the subcommands do not.
     """
-    if click.get_current_context().invoked_subcommand:
-        return
-
     wanted = resolve_global_options(given)
     measure_machine = load_measure_machine()
     with progress_of("bench", wanted) as progress:
@@ -43,7 +45,12 @@ def bench(quick: bool, full: bool, postgres: str | None, out: str, **given: Any)
     click.echo(wire.encode(report) if wanted["json"] else report.text())
 
 
-@bench.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast admin bench quality", "holdfast admin bench quality --limit-questions 10"),
+    advanced={"plot", "postgres", "surface"},
+    params=global_options(),
+)
 @click.argument("file", required=False)
 @click.option(
     "--set",
@@ -75,7 +82,11 @@ def quality(file: str | None, cut: str | None, limit_questions: int | None, plot
     click.echo(wire.encode(found) if wanted["json"] else found.to_text())
 
 
-@bench.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast admin bench firing", "holdfast admin bench firing --json"),
+    params=global_options(),
+)
 def firing(**given: Any) -> None:
     """Measure how often the prompt hook adds context where it should, and where it should not.
 
@@ -91,9 +102,9 @@ def load_measure_machine() -> Callable[..., Any]:
         sys.path.insert(0, str(CHECKOUT))
     elif not _is_importable():
         raise NotFound(
-            "`holdfast bench` requires the benchmarks, which the installed package does not contain: "
+            "`holdfast admin bench` requires the benchmarks, which the installed package does not contain: "
             "clone the Holdfast repository and run `make bench` there. "
-            "`holdfast bench quality` and `holdfast bench firing` work without them."
+            "`holdfast admin bench quality` and `holdfast admin bench firing` work without them."
         )
     measure: Callable[..., Any] = import_module(f"benchmarks.{MODULE}").measure_machine
     return measure

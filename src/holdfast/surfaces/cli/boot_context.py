@@ -1,4 +1,4 @@
-"""The context of `holdfast boot` and `holdfast wrap`. Imported only once the deadline runs."""
+"""The context of `holdfast agents boot` and `holdfast agents wrap`. Imported only once the deadline runs."""
 
 from typing import Any
 

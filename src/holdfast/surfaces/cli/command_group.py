@@ -2,120 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
-from importlib import import_module
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from holdfast.kernel.registry.operation import Entry
 from holdfast.operations import REGISTRY
 from holdfast.surfaces.cli.global_options import global_options
+from holdfast.surfaces.cli.help.command_tree import Path, command_tree
+from holdfast.surfaces.cli.help.documented_command import complete_names
+from holdfast.surfaces.cli.help.words import EVERYDAY, TOPICS
 from holdfast.surfaces.cli.operation_command import build_command
 
-FAMILY_NAMES = {
-    "core": "Store and find",
-    "lifecycle": "Lifetimes and undo",
-    "graph": "Links, entities and namespaces",
-    "governance": "Access and permissions",
-    "power": "Import, learn, plan and tidy up",
-    "meta": "The store itself",
-    "archive": "The archive",
-    "other": "Messages, sync and backups",
-}
-SETUP_COMMANDS = ("setup", "install", "boot", "wrap", "hook", "hooks")
-"""Commands that connect agents, in the order a newcomer needs them."""
-
-
-class CommandEntry(NamedTuple):
-    """A command that is not an operation."""
-
-    module: str
-    function: str
-    summary: str
-
-    def load(self) -> click.Command:
-        command: click.Command = getattr(import_module(self.module), self.function)
-        return command
+MAX_SUGGESTIONS = 3
 
 
 class CommandGroup(click.Group):
     """A group that builds a command only when it is called, which keeps startup fast."""
 
-    def __init__(
-        self, path: tuple[str, ...] = (), index: Mapping[str, CommandEntry] = MappingProxyType({}), **more: Any
-    ) -> None:
+    def __init__(self, path: Path = (), **more: Any) -> None:
         super().__init__(**more)
         self.path = path
-        self.index = index
-
-    def _entries(self) -> dict[str, Entry | None]:
-        """Map each name in this group to its operation, or to None for a subgroup."""
-        found: dict[str, Entry | None] = {}
-        depth = len(self.path)
-        for op in REGISTRY.entries.values():
-            if "cli" in op.surfaces and op.cli[:depth] == self.path and len(op.cli) > depth:
-                found[op.cli[depth]] = op if len(op.cli) == depth + 1 else None
-        return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self._entries(), *self.index, *self.commands})
+        return sorted(command_tree().names(self.path))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self.commands:
-            return self.commands[cmd_name]
-        if cmd_name in self.index:
-            return self.index[cmd_name].load()
-        own = self._entries()
-        if cmd_name not in own:
-            return None
-        op = own[cmd_name]
-        return build_command(REGISTRY[op.name]) if op else self._group(cmd_name)
-
-    def _group(self, name: str) -> CommandGroup:
-        made = CommandGroup((*self.path, name), name=name, params=global_options())
-        made.help = f"{name.capitalize()}: {', '.join(made._entries())}."
-        return made
+        """Return a command, former names included. A word that is also a group gives its own command."""
+        tree, path = command_tree(), (*self.path, cmd_name)
+        leaf = tree.leaf(path)
+        if leaf is None:
+            return make_group(path) if tree.is_group(path) else None
+        subcommands = [(name, tree.summary((*path, name))) for name in tree.children.get(path, ())]
+        if isinstance(leaf, Entry):
+            return build_command(REGISTRY[leaf.name], subcommands, former=path in tree.former)
+        command = leaf.load()
+        command.subcommands = subcommands
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command; two words also match a hyphenated name: `reflect suggest` is `reflect-suggest`.
 
-        The error for an unknown command suggests similar names.
+        The error for an unknown command suggests others.
         """
-        if len(args) > 1 and self.get_command(ctx, joined := "-".join(args[:2])):
-            args = [joined, *args[2:]]
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = similar_names(args[0], self.list_commands(ctx))
-            ctx.fail(f"Unknown command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
-        return super().resolve_command(ctx, args)
+        tree, word = command_tree(), args[0]
+        joined = "-".join(args[:2])
+        if not tree.has((*self.path, *args[:2])) and tree.leaf((*self.path, joined)):
+            word, args = joined, args[1:]
+        path, rest = (*self.path, word), args[1:]
+        if tree.leaf(path) and tree.is_group(path):
+            return word, self._choose_between(ctx, path, rest), rest
+        command = None if word.startswith("-") else self.get_command(ctx, word)
+        if command is None and not word.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(unknown_command(path))
+        return (word, command, rest) if command else super().resolve_command(ctx, args)
+
+    def _choose_between(self, ctx: click.Context, path: Path, rest: list[str]) -> click.Command:
+        """Choose the group if the next word names one of its commands, else the command of the same name."""
+        tree, word = command_tree(), next_word(rest)
+        if word is not None and tree.has((*path, word)):
+            return make_group(path)
+        command = self.get_command(ctx, path[-1])
+        assert command is not None
+        if word is not None and not any(isinstance(param, click.Argument) for param in command.params):
+            ctx.fail(unknown_command((*path, word)))
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete visible commands, without importing them."""
+        names = [(name, command_tree().summary((*self.path, name))) for name in self.list_commands(ctx)]
+        return [*complete_names(names, incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by topic, everyday ones first."""
-        titles = () if self.path else ("Connect agents", *FAMILY_NAMES.values())
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
-        own = {name: entry.summary for name, entry in self.index.items()}
-        own |= {name: command.get_short_help_str(80) for name, command in self.commands.items()}
-        for name, op in self._entries().items():
-            text = op.summary if op else self._group(name).get_short_help_str(80)
-            if name not in own:
-                sections.setdefault(self._section(name), []).append((name, text))
-        connecting = [] if self.path else [name for name in SETUP_COMMANDS if name in own]
-        for name in (*connecting, *sorted(own.keys() - set(connecting))):
-            title = "Connect agents" if name in connecting else "Commands" if self.path else "Run"
-            sections.setdefault(title, []).append((name, own[name]))
-        for title in filter(sections.get, sections):
-            with formatter.section(title):
-                formatter.write_dl(sections[title])
+        tree = command_tree()
+        topics = {"Commands": tuple(tree.names(self.path))} if self.path else TOPICS
+        for topic, names in topics.items():
+            with formatter.section(topic):
+                formatter.write_dl([(name, tree.summary((*self.path, name))) for name in names])
 
-    def _section(self, name: str) -> str:
-        if self.path:
-            return "Commands"
-        return next(FAMILY_NAMES[entry.family] for entry in REGISTRY.entries.values() if entry.cli[0] == name)
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.path:
+            formatter.write_paragraph()
+            formatter.write_text("`holdfast COMMAND --help` shows a command; `holdfast help --all` shows every one.")
 
 
-def similar_names(word: str, known: list[str]) -> str:
-    return " or ".join(get_close_matches(word, known, n=2))
+def make_group(path: Path) -> CommandGroup:
+    return CommandGroup(path, name=path[-1], params=global_options(), help=command_tree().summary(path))
+
+
+def locate_command(ctx: click.Context, words: Sequence[str]) -> click.Context:
+    """Return the context of a command by its words, in a context that has groups."""
+    rest = list(words)
+    while rest:
+        if not isinstance(ctx.command, CommandGroup):
+            ctx.fail(f"`{ctx.command_path}` has no command `{rest[0]}`.")
+        name, command, rest = ctx.command.resolve_command(ctx, rest)
+        assert command is not None
+        ctx = click.Context(command, parent=ctx, info_name=name, **ctx.command.context_settings)
+    return ctx
+
+
+def next_word(args: list[str]) -> str | None:
+    """Return the next word after global options, or None if an option of the command comes first."""
+    words = iter(args)
+    for word in words:
+        if word in ("--db", "--agent-id"):
+            next(words, None)
+        elif not word.startswith(("--json", "--db=", "--agent-id=")):
+            return None if word.startswith("-") else word
+    return None
+
+
+def unknown_command(path: Path) -> str:
+    near = [f"`{name}`" for name in command_tree().suggest(path)[:MAX_SUGGESTIONS]]
+    hint = f" Did you mean {' or '.join(near)}?" if near else " `holdfast help` lists the commands."
+    return f"No such command `{' '.join(path)}`.{hint}"
+
+
+def format_everyday() -> str:
+    """Return the help of `holdfast` without arguments: the everyday commands, and where the rest is."""
+    formatter = click.HelpFormatter()
+    formatter.write_usage("holdfast", "COMMAND [ARGS]...")
+    formatter.write_paragraph()
+    formatter.write_text("One persistent memory for every AI agent.")
+    with formatter.section("Everyday commands"):
+        formatter.write_dl([(name, command_tree().summary((name,))) for name in EVERYDAY])
+    formatter.write_paragraph()
+    formatter.write_text("`holdfast help` shows all commands by topic, `holdfast COMMAND --help` one of them.")
+    return formatter.getvalue().rstrip("\n")
+
+
+def format_all() -> str:
+    """List every command with its words, by topic."""
+    tree, formatter = command_tree(), click.HelpFormatter()
+    for topic, names in TOPICS.items():
+        with formatter.section(topic):
+            paths = [path for name in names for path in sorted(tree.visible) if path[0] == name]
+            formatter.write_dl([(" ".join(path), tree.visible[path].summary) for path in paths], col_max=34)
+    return formatter.getvalue().strip("\n")

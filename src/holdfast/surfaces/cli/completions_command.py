@@ -1,4 +1,4 @@
-"""`holdfast completions`: the completion script of a shell."""
+"""`holdfast admin completions`: the completion script of a shell."""
 
 from typing import Any
 
@@ -6,9 +6,14 @@ import click
 from click.shell_completion import get_completion_class
 
 from holdfast.surfaces.cli.global_options import global_options
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 
 
-@click.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast admin completions bash", "holdfast admin completions zsh"),
+    params=global_options(),
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completions(shell: str, **_: Any) -> None:
     """Print the completion script of a shell; source it in the shell's startup file."""

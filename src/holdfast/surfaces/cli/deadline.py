@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 
 GRACE_SECONDS = 0.2
 """Extra time for an answer that is being written at the deadline."""
@@ -25,7 +26,7 @@ def print_hook_error(command: str, error: object) -> None:
         sys.stderr.flush()
 
 
-class NonFailingCommand(click.Command):
+class NonFailingCommand(DocumentedCommand):
     """A command run by an agent host. It always exits with 0; an error is one line on standard error."""
 
     def make_context(

@@ -1,4 +1,4 @@
-"""`holdfast hook` and `holdfast boot`: the commands that an agent's host runs. They never fail or block."""
+"""`holdfast agents hook` and `holdfast agents boot`: what an agent's host runs. They never fail or block."""
 
 import os
 import sys
@@ -12,13 +12,21 @@ from holdfast.settings import Settings
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.deadline import Deadline, NonFailingCommand
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
+from holdfast.surfaces.cli.help.flags import HiddenNames
 from holdfast.surfaces.cli.hooks_commands import disabled_reason
 
 MAX_PAYLOAD_BYTES = 16 << 20
 """Largest accepted event."""
 
 
-@click.command(cls=NonFailingCommand, params=global_options())
+@click.command(
+    cls=NonFailingCommand,
+    examples=(
+        'echo \'{"session_id": "s-1"}\' | holdfast agents hook session-start --host claude-code',
+        'holdfast agents hook prompt \'{"session_id": "s-1", "prompt": "When do we deploy?"}\' --host codex',
+    ),
+    params=global_options(),
+)
 @click.argument("event", metavar="session-start|prompt|tool|session-end")
 @click.argument("payload", required=False, metavar="[JSON]")
 @click.option("--host", metavar="claude-code|codex", help="Calling agent host [default: detect].")
@@ -58,10 +66,23 @@ def with_start_folder(event: HostEvent) -> HostEvent:
     return event._replace(folder=started) if started else event
 
 
-@click.command(cls=NonFailingCommand, params=global_options())
+@click.command(
+    cls=NonFailingCommand,
+    examples=("holdfast agents boot", "holdfast agents boot --namespace shop/web --budget-tokens 800"),
+    params=global_options(),
+)
 @click.option("--path", metavar="DIR", help="Folder of the project [default: this one].")
 @click.option("-n", "--namespace", metavar="TEXT", help="Project namespace; overrides --path.")
-@click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
+@click.option(
+    "--budget-tokens",
+    "budget",
+    "--budget",
+    cls=HiddenNames,
+    hidden_names=("--budget",),
+    type=int,
+    metavar="N",
+    help="Longest context, in tokens [default: 1500].",
+)
 @click.option("--no-header", is_flag=True, help="Omit the header line.")
 def boot(path: str | None, namespace: str | None, budget: int | None, *, no_header: bool, **given: Any) -> None:
     """Print the session-start context for a project. Never fails or blocks."""

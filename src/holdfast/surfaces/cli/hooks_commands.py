@@ -9,26 +9,21 @@ import click
 
 from holdfast.kernel.errors import Invalid
 from holdfast.settings import Settings, config_file
-from holdfast.surfaces.cli.command_group import CommandGroup
 from holdfast.surfaces.cli.global_options import global_options, load_settings
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 
 OFF_FILE = "hooks-off"
 """A file beside the settings. While it exists, hooks do nothing."""
 
 
-@click.group(cls=CommandGroup, path=("hooks",), params=global_options())
-def hooks(**_: Any) -> None:
-    """Turn agent hooks on or off; list and test lifecycle hooks."""
-
-
-@hooks.command("off", params=global_options())
+@click.command("off", cls=DocumentedCommand, params=global_options(), examples=("holdfast agents hooks off",))
 def hooks_off(**_: Any) -> None:
     """Turn agent hooks off in all sessions."""
     set_hooks_enabled(on=False)
-    click.echo("Hooks are off: they add no context and store nothing. To turn them on: `holdfast hooks on`.")
+    click.echo("Hooks are off: they add no context and store nothing. To turn them on: `holdfast agents hooks on`.")
 
 
-@hooks.command("on", params=global_options())
+@click.command("on", cls=DocumentedCommand, params=global_options(), examples=("holdfast agents hooks on",))
 def hooks_on(**_: Any) -> None:
     """Turn agent hooks on again."""
     set_hooks_enabled(on=True)
@@ -36,7 +31,7 @@ def hooks_on(**_: Any) -> None:
     click.echo("Hooks are on." if why is None else f"Hooks are still off: {why}.")
 
 
-@hooks.command("status", params=global_options())
+@click.command("status", cls=DocumentedCommand, params=global_options(), examples=("holdfast agents hooks status",))
 def hooks_status(**_: Any) -> None:
     """Show whether agent hooks are on."""
     why = disabled_reason(load_settings({}))
@@ -69,4 +64,4 @@ def disabled_reason(settings: Settings) -> str | None:
     if not settings.agent_hooks:
         return "the setting agent_hooks (HOLDFAST_AGENT_HOOKS) is false"
     file = locate_off_file(os.environ)
-    return f"turned off by `holdfast hooks off` ({file})" if file.exists() else None
+    return f"turned off by `holdfast agents hooks off` ({file})" if file.exists() else None

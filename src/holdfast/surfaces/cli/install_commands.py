@@ -8,6 +8,7 @@ import click
 from holdfast.kernel.errors import ConfirmationRequired, Invalid
 from holdfast.surfaces import error_responses as wire
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 from holdfast.surfaces.cli.output import exit_code_of, exit_with
 from holdfast.surfaces.cli.run_operation import open_store
 from holdfast.surfaces.install.command import connect_found, first_memory, render_answer, render_setup
@@ -15,7 +16,11 @@ from holdfast.surfaces.install.command import install as run
 from holdfast.surfaces.install.targets import TARGETS
 
 
-@click.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast install --detect", "holdfast install claude-code --apply"),
+    params=global_options(),
+)
 @click.argument(
     "targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: complete_agents(begun)
 )
@@ -47,7 +52,9 @@ def complete_agents(begun: str) -> list[str]:
     return [name for name in TARGETS if name.startswith(begun)]
 
 
-@click.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand, examples=("holdfast setup", "holdfast setup --yes --no-hooks"), params=global_options()
+)
 @click.option("--yes", is_flag=True, help="Connect every agent found, without asking.")
 @click.option("--hooks/--no-hooks", default=True, help="Install hooks for Claude Code and Codex [default: yes].")
 def setup(*, yes: bool, hooks: bool, **given: Any) -> None:

@@ -6,11 +6,17 @@ import click
 
 from holdfast.app import open as open_memory
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 from holdfast.surfaces.cli.output import exit_with
 from holdfast.surfaces.serve import serve as run
 
 
-@click.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast serve", "holdfast serve --host 0.0.0.0 --tls-cert server.pem --tls-key server.key"),
+    advanced={"client_ca", "client_fingerprints", "quorum_writes", "quorum_peers", "quorum_timeout_ms"},
+    params=global_options(),
+)
 @click.option("--host", help="Address to listen on [default: 127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [default: 9077].")
 @click.option("--tls-cert", metavar="FILE", help="Server certificate (PEM); enables HTTPS.")

@@ -1,4 +1,4 @@
-"""`holdfast sync-daemon`: exchange with peers until a signal arrives."""
+"""`holdfast sync daemon`: exchange with peers until a signal arrives."""
 
 import sys
 import threading
@@ -10,11 +10,18 @@ from holdfast.app import Holdfast
 from holdfast.app import open as open_memory
 from holdfast.features.sync.daemon import SyncDaemon
 from holdfast.surfaces.cli.global_options import global_options, load_settings, resolve_global_options
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 from holdfast.surfaces.cli.output import exit_with
 from holdfast.surfaces.cli.stop_signal import on_stop_signal
 
 
-@click.command("sync-daemon", params=global_options())
+@click.command(
+    "daemon",
+    cls=DocumentedCommand,
+    examples=("holdfast sync daemon --peers https://desk.example:9077", "holdfast sync daemon --interval 10"),
+    advanced={"batch_size", "client_cert", "client_key", "ca", "fingerprint", "insecure_skip_server_verify"},
+    params=global_options(),
+)
 @click.option("--peers", metavar="URL,...", help="Peer URLs, such as https://desk.example:9077.")
 @click.option(
     "--interval", type=float, metavar="SECONDS", help="Seconds between two exchanges with a peer [default: 2]."

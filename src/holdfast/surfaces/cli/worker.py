@@ -1,4 +1,4 @@
-"""`holdfast worker`: run due tasks and deliver events until a signal arrives."""
+"""`holdfast task worker`: run due tasks and deliver events until a signal arrives."""
 
 import os
 import socket
@@ -16,11 +16,16 @@ from holdfast.kernel.errors import Invalid
 from holdfast.kernel.terminal import escape
 from holdfast.settings import Settings
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
 from holdfast.surfaces.cli.output import exit_with
 from holdfast.surfaces.cli.stop_signal import on_stop_signal
 
 
-@click.command(params=global_options())
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast task worker", "holdfast task worker --once --allow job"),
+    params=global_options(),
+)
 @click.option("--slots", type=click.IntRange(1, 64), default=4, show_default=True, help="Tasks to run in parallel.")
 @click.option(
     "--lease", type=click.IntRange(3, 3600), default=60, show_default=True, help="Lease of a running task, in seconds."

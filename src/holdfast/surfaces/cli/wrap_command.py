@@ -1,4 +1,4 @@
-"""`holdfast wrap`: replace this process by an agent without hooks, started with the session context."""
+"""`holdfast agents wrap`: replace this process by an agent without hooks, started with the session context."""
 
 import os
 import sys
@@ -12,6 +12,8 @@ import click
 from holdfast.kernel.errors import HoldfastError, Invalid, NotFound
 from holdfast.surfaces.cli.deadline import Deadline, print_hook_error
 from holdfast.surfaces.cli.global_options import global_options, resolve_global_options, settings_of
+from holdfast.surfaces.cli.help.documented_command import DocumentedCommand
+from holdfast.surfaces.cli.help.flags import HiddenNames
 
 PREAMBLE = "You have a persistent memory, Holdfast. Its context for this session follows."
 
@@ -37,14 +39,29 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-@click.command(params=global_options(), context_settings={"ignore_unknown_options": True})
+@click.command(
+    cls=DocumentedCommand,
+    examples=("holdfast agents wrap claude", "holdfast agents wrap codex -- --model o3"),
+    advanced={"system_flag", "system_env", "message_file_flag"},
+    params=global_options(),
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("agent")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @click.option("--system-flag", metavar="FLAG", help="Pass the context with this flag of the agent.")
 @click.option("--system-env", metavar="NAME", help="Pass the context in this environment variable.")
 @click.option("--message-file-flag", metavar="FLAG", help="Pass the context in a file with this flag.")
 @click.option("--no-boot", is_flag=True, help="Run the agent without context.")
-@click.option("--budget", type=int, metavar="N", help="Longest context, in tokens [default: 1500].")
+@click.option(
+    "--budget-tokens",
+    "budget",
+    "--budget",
+    cls=HiddenNames,
+    hidden_names=("--budget",),
+    type=int,
+    metavar="N",
+    help="Longest context, in tokens [default: 1500].",
+)
 def wrap(agent: str, words: tuple[str, ...], budget: int | None, *, no_boot: bool, **given: Any) -> None:
     """Run an agent with the session-start context (exec)."""
     ways = {"flag": given["system_flag"], "env": given["system_env"], "file": given["message_file_flag"]}

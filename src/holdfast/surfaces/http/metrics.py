@@ -77,7 +77,7 @@ class Metrics:
         ctx = holdfast.ctx.for_caller(caller)
         with ctx.reading() as session:
             found = subscriptions.list_statuses(ctx, session)
-        replay = "`holdfast subscription replay ID"
+        replay = "`holdfast webhook replay ID"
         for name, help, values in (
             (
                 "ended",

@@ -92,8 +92,8 @@ def _check_unsigned_allowed(holdfast: Holdfast, path: str) -> None:
     """Raise if this path requires a signed request because other machines can reach the server."""
     if path.startswith(PEER_ONLY_PREFIX) and not is_loopback(holdfast.settings.host):
         raise AuthenticationRequired(
-            "Only enrolled stores can sync with this one. Run `holdfast peers token` on your store, "
-            "then `holdfast peers add NAME TOKEN` here."
+            "Only enrolled stores can sync with this one. Run `holdfast sync peers token` on your store, "
+            "then `holdfast sync peers add NAME TOKEN` here."
         )
 
 

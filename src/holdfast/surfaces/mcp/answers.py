@@ -36,7 +36,7 @@ from holdfast.surfaces.mcp.protocol import (
     stamp_result,
 )
 from holdfast.surfaces.mcp.schema import hidden_fields
-from holdfast.surfaces.mcp.tools import describe_tools, explain_unknown_tool, resolve_families, select_tools
+from holdfast.surfaces.mcp.tools import describe_tools, explain_unknown_tool, select_tools
 
 SCHEME = "memory://"
 Report = Callable[[int, int, str], None]
@@ -86,13 +86,13 @@ class Answers:
     def __init__(self, holdfast: Holdfast, profile: str) -> None:
         self.profile = profile
         self._holdfast = holdfast
-        self._families = resolve_families(profile)
-        self.tools = select_tools(self._families)
+        self.tools = select_tools(profile)
+        self._offered = frozenset(op.name for op in self.tools.values())
 
     @property
     def ctx(self) -> Context:
-        """The context limited to the profile's families; built at each call, as the server sets its quorum later."""
-        return replace(self._holdfast.ctx, families=self._families)
+        """The context limited to the profile's tools; built at each call, as the server sets its quorum later."""
+        return replace(self._holdfast.ctx, offered=self._offered)
 
     def answer(self, method: str, params: Mapping[str, Any] | None, request: RequestContext) -> dict[str, Any]:
         """Return the result of a request; raise a protocol error, or Cancelled if it was cancelled before it wrote."""

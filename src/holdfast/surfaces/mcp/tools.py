@@ -1,37 +1,15 @@
 """The tools: which operations a profile offers, and how each is listed."""
 
-from collections.abc import Iterable
 from typing import Any
 
-from holdfast.kernel.errors import InvalidSetting
-from holdfast.kernel.registry.operation import FAMILIES, Entry
+from holdfast.features.admin.tool_sets import resolve_profile
+from holdfast.kernel.registry.operation import Entry
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces.mcp.schema import input_schema, output_schema
 
 PREFIX = "memory_"
-ALWAYS_LISTED = "capabilities"
-"""The operation that every profile lists: it shows which tools are left out."""
-PROFILES: dict[str, tuple[str, ...]] = {
-    "core": ("core",),
-    "graph": ("core", "graph"),
-    "admin": ("core", "lifecycle", "governance"),
-    "power": ("core", "power"),
-    "full": FAMILIES,
-}
 MAX_REPEATED_VALUES = 3
 """Enums up to this size are repeated in each field; a longer one is listed in the first field only."""
-_RANK = {family: rank for rank, family in enumerate(FAMILIES)}
-
-
-def resolve_families(profile: str) -> tuple[str, ...]:
-    """Return the families of a comma-separated list of profiles and families; core is always included."""
-    chosen = {"core"}
-    for name in filter(None, (part.strip() for part in profile.split(","))):
-        if name not in PROFILES and name not in FAMILIES:
-            valid = ", ".join(dict.fromkeys((*PROFILES, *FAMILIES)))
-            raise InvalidSetting(f"Unknown MCP profile or family {name!r}: choose from {valid}.", profile=profile)
-        chosen.update(PROFILES.get(name, (name,)))
-    return tuple(family for family in FAMILIES if family in chosen)
 
 
 def tool_entries() -> dict[str, Entry]:
@@ -39,11 +17,9 @@ def tool_entries() -> dict[str, Entry]:
     return {PREFIX + name: entry for name, entry in REGISTRY.entries.items() if "mcp" in entry.surfaces}
 
 
-def select_tools(within: Iterable[str]) -> dict[str, Operation]:
-    """Return the tools of some families, core first."""
-    known = tool_entries()
-    reached = [name for name, entry in known.items() if entry.family in within or entry.name == ALWAYS_LISTED]
-    return {name: REGISTRY[known[name].name] for name in sorted(reached, key=lambda name: _RANK[known[name].family])}
+def select_tools(profile: str) -> dict[str, Operation]:
+    """Return the tools of a profile by name, core first."""
+    return {PREFIX + name: REGISTRY[name] for name in resolve_profile(profile)}
 
 
 def describe_tools(tools: dict[str, Operation]) -> list[dict[str, Any]]:
@@ -90,6 +66,6 @@ def explain_unknown_tool(name: str, profile: str) -> str:
     if operation is None:
         return f"Unknown tool: {name}"
     return (
-        f"Unknown tool: {name}. It belongs to the family {operation.family}, which the profile {profile!r} does not "
-        f"offer: start the server with --profile {operation.family}."
+        f"Unknown tool: {name}. It belongs to the feature {operation.family}, which the profile {profile!r} does not "
+        f"offer: start the server with --profile {','.join(filter(None, (profile, operation.family)))}."
     )

@@ -129,7 +129,7 @@ function prompt(event) {
       "form",
       { class: "key card", on: { submit: enter } },
       el("h1", { tabindex: "-1" }, "Key required"),
-      el("p", {}, coded(had ? event.detail.message : "This store requires a key. Create one with `holdfast keys create NAME`.")),
+      el("p", {}, coded(had ? event.detail.message : "This store requires a key. Create one with `holdfast agents key create NAME`.")),
       el("label", { for: "key" }, "Key"),
       input,
       el("p", { class: "faint" }, "Stored in this tab only, until it is closed."),

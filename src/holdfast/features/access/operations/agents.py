@@ -14,7 +14,7 @@ from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class AgentRegister(Request, frozen=True):
-    agent_id: AgentId
+    agent_id: Annotated[AgentId, Meta(description="The agent to register.", extra={"argument": True})]
     agent_type: Annotated[str, Meta(min_length=1, max_length=64, description="Type: human, system or ai:<name>.")]
     capabilities: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=128)]],
@@ -38,12 +38,12 @@ class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/agents",
-    family="meta",
-    status=201,
     cli=("agents", "register"),
+    status=201,
     examples=(
         Example({"agent_id": "ai:scout@laptop", "agent_type": "ai:scout", "capabilities": ["search"]}),
         Example({"agent_id": "no blanks allowed", "agent_type": "human"}, error="VALIDATION_FAILED"),
+        Example({"agent_id": "ai:scout@laptop", "agent_type": "ai:scout"}, prepared=True),
     ),
 )
 def agent_register(ctx: Context, request: AgentRegister) -> AgentRegisterResult:
@@ -65,7 +65,7 @@ class AgentPage(Struct, frozen=True, kw_only=True):
     count: int
 
 
-@operation(Effect.READ, "GET /api/v1/agents", family="meta", cli=("agents", "list"), examples=(Example({}),))
+@operation(Effect.READ, "GET /api/v1/agents", cli=("agents", "list"), examples=(Example({}),))
 def agent_list(ctx: Context, request: EmptyRequest) -> AgentPage:
     """List the registered agents."""
     with ctx.reading() as session:
@@ -84,7 +84,7 @@ def agent_list(ctx: Context, request: EmptyRequest) -> AgentPage:
 
 
 class Notify(Request, frozen=True):
-    target_agent_id: AgentId
+    target_agent_id: Annotated[AgentId, Meta(description="The agent to notify.")]
     title: Title
     payload: Annotated[
         str,
@@ -106,7 +106,8 @@ class NotifyResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/notify",
-    family="other",
+    cli=("agents", "notify"),
+    aliases=("notify",),
     status=201,
     examples=(
         Example({"target_agent_id": "ai:scout@laptop", "title": "Ping", "payload": "Are you there?"}),
@@ -166,9 +167,14 @@ class InboxPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/inbox",
-    family="power",
+    cli=("agents", "inbox"),
+    aliases=("inbox",),
     human="holdfast.features.access.render:render_inbox",
-    examples=(Example({}), Example({"limit": 501}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({}),
+        Example({"limit": 501}, error="VALIDATION_FAILED"),
+        Example({"unread_only": True}, prepared=True),
+    ),
 )
 def inbox(ctx: Context, request: Inbox) -> InboxPage:
     """List your messages."""
@@ -212,8 +218,13 @@ class InboxReadResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/inbox/read",
-    family="power",
-    examples=(Example({"ids": ["no-such-message"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
+    cli=("agents", "inbox-read"),
+    aliases=("inbox-read",),
+    examples=(
+        Example({"ids": ["no-such-message"]}),
+        Example({"ids": []}, error="VALIDATION_FAILED"),
+        Example({"ids": ["36b0d9ec"]}, prepared=True),
+    ),
 )
 def inbox_read(ctx: Context, request: InboxRead) -> InboxReadResult:
     """Mark your messages as read."""
@@ -223,7 +234,7 @@ def inbox_read(ctx: Context, request: InboxRead) -> InboxReadResult:
 
 class GrantRequest(Request, frozen=True):
     id: Id
-    agent_id: AgentId
+    agent_id: Annotated[AgentId, Meta(description="The agent that gets the right.", extra={"argument": True})]
     permission: Annotated[Permission, Meta(description="read, write, or admin (manage grants).")] = "read"
 
 
@@ -238,9 +249,14 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/memories/{id}/grant",
-    family="governance",
+    cli=("agents", "grant"),
+    aliases=("grant",),
     human="holdfast.features.access.render:render_grant",
-    examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),
+        Example({"id": "1f3a9c20", "agent_id": "ai:scout@laptop"}, prepared=True),
+        Example({"id": "1f3a9c20", "agent_id": "ai:scout@laptop", "permission": "write"}, prepared=True),
+    ),
 )
 def grant(ctx: Context, request: GrantRequest) -> GrantAnswer:
     """Let another agent read or change one of your private memories."""
@@ -252,15 +268,19 @@ def grant(ctx: Context, request: GrantRequest) -> GrantAnswer:
 
 class RevokeRequest(Request, frozen=True):
     id: Id
-    agent_id: AgentId
+    agent_id: Annotated[AgentId, Meta(description="The agent that loses the right.", extra={"argument": True})]
 
 
 @operation(
     Effect.WRITE,
     "POST /api/v1/memories/{id}/revoke",
-    family="governance",
+    cli=("agents", "revoke"),
+    aliases=("revoke",),
     human="holdfast.features.access.render:render_grant",
-    examples=(Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),
+        Example({"id": "8b2e41d7", "agent_id": "ai:scout@laptop"}, prepared=True),
+    ),
 )
 def revoke(ctx: Context, request: RevokeRequest) -> GrantAnswer:
     """Revoke another agent's grant on a memory."""

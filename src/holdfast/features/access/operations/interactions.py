@@ -100,8 +100,8 @@ class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/interactions",
-    family="power",
-    cli=("interaction", "record"),
+    cli=("agents", "interaction", "record"),
+    aliases=("interaction record",),
     status=201,
     human="holdfast.features.access.render:render_recorded_interaction",
     examples=(
@@ -109,6 +109,7 @@ class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
         Example({"status": "denied", "action": "shell", "reason": "It is on no list.", "principal": "ann"}),
         Example({"status": "maybe"}, error="VALIDATION_FAILED"),
         Example({"status": "denied", "reason": "x", "namespace": "people/ann"}, error="VALIDATION_FAILED"),
+        Example({"status": "ok", "principal": "ann", "channel": "slack"}, prepared=True),
     ),
 )
 def interaction_record(ctx: Context, request: InteractionRecord) -> InteractionRecordResult:
@@ -159,8 +160,8 @@ class Interactions(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/interactions",
-    family="power",
-    cli=("interaction", "list"),
+    cli=("agents", "interaction", "list"),
+    aliases=("interaction list",),
     human="holdfast.features.access.render:render_interactions",
     examples=(Example({}), Example({"status": ["denied"]}), Example({"status": ["maybe"]}, error="VALIDATION_FAILED")),
 )
@@ -190,10 +191,10 @@ class InteractionShow(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/interactions/{id}",
-    family="power",
-    cli=("interaction", "show"),
+    cli=("agents", "interaction", "show"),
+    aliases=("interaction show",),
     human="holdfast.features.access.render:render_interaction",
-    examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"), Example({"id": "1a95d3c7"}, prepared=True)),
 )
 def interaction_show(ctx: Context, request: InteractionShow) -> InteractionView:
     """Show one interaction in full."""
@@ -212,14 +213,15 @@ class InteractionEraseResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/interactions/erase",
-    family="power",
+    cli=("agents", "interaction", "erase"),
+    aliases=("interaction erase",),
     admin=True,
     irreversible=True,
-    cli=("interaction", "erase"),
     examples=(
         Example({"older_than_days": 365}),
         Example({"older_than_days": -1}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"older_than_days": 365}, prepared=True),
     ),
 )
 def interaction_erase(ctx: Context, request: InteractionErase, progress: Progress) -> InteractionEraseResult:

@@ -32,6 +32,7 @@ class KeyCreate(Request, frozen=True):
                 min_length=1,
                 max_length=128,
                 description="Agent of the key [default: key:NAME]. *: taken from the request.",
+                extra={"flag": "agent"},
             ),
         ]
         | None
@@ -68,15 +69,16 @@ def key_view(key: Key) -> KeyView:
 @operation(
     Effect.WRITE,
     "POST /api/v1/keys",
-    family="governance",
+    cli=("agents", "key", "create"),
+    aliases=("keys create",),
     status=201,
     admin=True,
-    cli=("keys", "create"),
     surfaces=("library", "cli", "http"),
     human="holdfast.features.access.render:render_new_key",
     examples=(
         Example({"name": "laptop", "scope": "read", "namespaces": ["team/*"]}),
         Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
+        Example({"name": "laptop", "scope": "read"}, prepared=True),
     ),
 )
 def key_create(ctx: Context, request: KeyCreate) -> KeyCreateResult:
@@ -92,7 +94,12 @@ class KeyPage(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/keys", family="governance", admin=True, cli=("keys", "list"), examples=(Example({}),)
+    Effect.READ,
+    "GET /api/v1/keys",
+    cli=("agents", "key", "list"),
+    aliases=("keys list",),
+    admin=True,
+    examples=(Example({}),),
 )
 def key_list(ctx: Context, request: EmptyRequest) -> KeyPage:
     """List API keys, including revoked ones."""
@@ -108,10 +115,10 @@ class KeyRevoke(Request, frozen=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/keys/{id}",
-    family="governance",
+    cli=("agents", "key", "revoke"),
+    aliases=("keys revoke",),
     admin=True,
-    cli=("keys", "revoke"),
-    examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"), Example({"id": "c7f2086b"}, prepared=True)),
 )
 def key_revoke(ctx: Context, request: KeyRevoke) -> KeyView:
     """Revoke a key permanently, effective immediately."""

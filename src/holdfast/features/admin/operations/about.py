@@ -1,27 +1,20 @@
 """Store statistics and server capabilities."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.features.admin.tool_sets import list_families, list_tools
 from holdfast.features.embeddings import store as vectors
 from holdfast.features.graph import store as links
 from holdfast.features.memories import store as memories
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
 from holdfast.features.memories.store import EVERYTHING
 from holdfast.kernel.context import Context
+from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal import journal
-from holdfast.kernel.registry.operation import (
-    FAMILIES,
-    REGISTRY,
-    Effect,
-    EmptyRequest,
-    Example,
-    Operation,
-    Request,
-    operation,
-)
+from holdfast.kernel.registry.operation import REGISTRY, Effect, EmptyRequest, Example, Operation, Request, operation
 from holdfast.kernel.registry.words import order_enums
 from holdfast.kernel.timestamps import SECOND
 from holdfast.version import __version__
@@ -58,11 +51,7 @@ class Stats(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ,
-    "GET /api/v1/stats",
-    family="meta",
-    human="holdfast.features.admin.render:render_stats",
-    examples=(Example({}),),
+    Effect.READ, "GET /api/v1/stats", human="holdfast.features.admin.render:render_stats", examples=(Example({}),)
 )
 def stats(ctx: Context, request: EmptyRequest) -> Stats:
     """Count memories, links, embeddings and changes in the store."""
@@ -88,10 +77,7 @@ def stats(ctx: Context, request: EmptyRequest) -> Stats:
 
 class Capabilities(Request, frozen=True):
     family: (
-        Annotated[
-            Literal["core", "lifecycle", "graph", "governance", "power", "meta", "archive", "other"],
-            Meta(description="Only tools of this family."),
-        ]
+        Annotated[str, Meta(min_length=1, max_length=64, description="Only tools of this feature, such as recall.")]
         | None
     ) = None
     include_schema: Annotated[bool, Meta(description="Include the input schemas.")] = False
@@ -132,14 +118,19 @@ class CapabilitiesResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/capabilities",
-    family="meta",
+    cli=("admin", "capabilities"),
+    aliases=("capabilities",),
     opens_nothing=True,
-    examples=(Example({"family": "core"}), Example({"family": "nonsense"}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"family": "core"}),
+        Example({"family": "nonsense"}, error="VALIDATION_FAILED"),
+        Example({"family": "recall"}, prepared=True),
+    ),
 )
 def capabilities(ctx: Context, request: Capabilities) -> CapabilitiesResult:
     """List the features and tools of this server."""
     offered = [op for op in REGISTRY if "mcp" in op.surfaces]
-    wanted = [op for op in offered if request.family in (None, op.family)]
+    wanted = offered if request.family is None else _operations_of(request.family)
     return CapabilitiesResult(
         schema_version="3",
         service="holdfast",
@@ -156,13 +147,19 @@ def capabilities(ctx: Context, request: Capabilities) -> CapabilitiesResult:
         },
         tools=[_tool_view(ctx, op, request.include_schema) for op in wanted],
         families=FamilyList(
-            families=[_family_view(ctx, name, offered) for name in FAMILIES], always_on=["memory_capabilities"]
+            families=[_family_view(ctx, name) for name in list_families()], always_on=["memory_capabilities"]
         ),
     )
 
 
-def _is_loaded(ctx: Context, op: Operation) -> bool:
-    return not ctx.families or op.family in ctx.families or op.name == "capabilities"
+def _operations_of(family: str) -> list[Operation]:
+    if family not in (known := list_families()):
+        raise Invalid(f"family: must be one of {', '.join(known)}", fields=["family"])
+    return [REGISTRY[name] for name in list_tools(family)]
+
+
+def _is_loaded(ctx: Context, name: str) -> bool:
+    return not ctx.offered or name in ctx.offered
 
 
 def _tool_view(ctx: Context, op: Operation, with_schema: bool) -> ToolView:
@@ -171,7 +168,7 @@ def _tool_view(ctx: Context, op: Operation, with_schema: bool) -> ToolView:
         family=op.family,
         effect=op.effect.value,
         summary=op.summary,
-        callable_now=_is_loaded(ctx, op) and ctx.caller.has_right(op.right),
+        callable_now=_is_loaded(ctx, op.name) and ctx.caller.has_right(op.right),
         input_schema=_request_schema(op.request) if with_schema else UNSET,
     )
 
@@ -182,7 +179,7 @@ def _request_schema(request: type[Request]) -> dict[str, Any]:
     return schema
 
 
-def _family_view(ctx: Context, name: str, offered: list[Operation]) -> FamilyView:
-    tools = [f"memory_{op.name}" for op in offered if op.family == name]
-    loaded = not ctx.families or name in ctx.families
-    return FamilyView(name=name, tool_count=len(tools), loaded=loaded, tools=tools)
+def _family_view(ctx: Context, family: str) -> FamilyView:
+    names = list_tools(family)
+    loaded = all(_is_loaded(ctx, name) for name in names)
+    return FamilyView(name=family, tool_count=len(names), loaded=loaded, tools=[f"memory_{name}" for name in names])

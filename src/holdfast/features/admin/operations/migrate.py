@@ -47,7 +47,8 @@ class MigrateResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/migrate",
-    family="other",
+    cli=("admin", "migrate"),
+    aliases=("migrate",),
     admin=True,
     surfaces=("library", "cli"),
     opens_nothing=True,
@@ -57,6 +58,8 @@ class MigrateResult(Struct, frozen=True, kw_only=True):
         Example({"to": "mongodb://elsewhere"}, error="MISCONFIGURED"),
         Example({"to": "moved/memory.db", "from": "no/such/memory.db"}, error="STORE_NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"to": "moved.db", "dry_run": True}, prepared=True),
+        Example({"to": "moved.db"}, prepared=True),
     ),
 )
 def migrate(ctx: Context, request: Migrate, progress: Progress) -> MigrateResult:

@@ -48,7 +48,7 @@ class BackupResult(Snapshot, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/backup",
-    family="other",
+    aliases=("backup create",),
     human="holdfast.features.admin.render:render_backup",
     admin=True,
     status=201,
@@ -74,9 +74,9 @@ class Snapshots(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/backup",
-    family="other",
+    cli=("backup", "list"),
+    aliases=("backups",),
     admin=True,
-    cli=("backups",),
     human="holdfast.features.admin.render:render_snapshots",
     examples=(Example({}),),
 )
@@ -121,7 +121,8 @@ def _parts(ctx: Context, request: Restore) -> StageEffects:
 @operation(
     Effect.DESTROY,
     "POST /api/v1/restore",
-    family="other",
+    cli=("backup", "restore"),
+    aliases=("restore",),
     stages=("delete", "store"),
     parts=_parts,
     human="holdfast.features.admin.render:render_restore",
@@ -130,6 +131,7 @@ def _parts(ctx: Context, request: Restore) -> StageEffects:
     examples=(
         Example({"from": "holdfast-20200101T000000.000000Z.db"}, error="NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"from": "latest.db", "dry_run": True}, prepared=True),
     ),
 )
 def restore(ctx: Context, request: Restore) -> StoreRestoreResult:
@@ -170,7 +172,6 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/doctor",
-    family="meta",
     admin=True,
     human="holdfast.features.admin.render:render_diagnosis",
     examples=(Example({}),),

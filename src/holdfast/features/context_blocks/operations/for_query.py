@@ -69,7 +69,6 @@ class ContextBlock(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/context",
-    family="core",
     stage="recall",
     human="holdfast.features.context_blocks.render:render_query_context",
     examples=(

@@ -89,7 +89,8 @@ class BuildContextResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/context/build",
-    family="power",
+    cli=("conversation", "context"),
+    aliases=("build-context",),
     stage="recall",
     human="holdfast.features.context_blocks.render:render_reply_context",
     examples=(
@@ -159,8 +160,8 @@ class OnboardingTellResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/onboarding",
-    family="power",
-    cli=("onboarding", "tell"),
+    cli=("person", "onboard"),
+    aliases=("onboarding tell",),
     examples=(
         Example({"step": "introduce", "principal": "newcomer"}),
         Example({"step": "projects", "principal": "nobody"}, error="CONFLICT"),

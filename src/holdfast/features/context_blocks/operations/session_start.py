@@ -48,7 +48,6 @@ class BootResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/boot",
-    family="power",
     surfaces=("library", "http", "mcp"),
     examples=(
         Example({"namespace": "projects/github.com/ann/app"}),
@@ -59,7 +58,8 @@ class BootResult(Struct, frozen=True, kw_only=True):
 def boot(ctx: Context, request: Boot) -> BootResult:
     """Build the session-start context: facts, lessons, decisions, recent, due and stale items.
 
-    Covers one project and one person, within a budget. Only reads. `holdfast boot` detects the project of a folder.
+    Covers one project and one person, within a budget. Only reads. `holdfast agents boot` detects the project of
+    a folder.
     """
     names = projects.list_project_names(ctx, validate_namespace(request.namespace or ctx.namespace))
     place = session_context.SessionScope(names[0], names, request.principal or ctx.caller.agent)

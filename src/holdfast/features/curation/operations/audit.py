@@ -67,7 +67,8 @@ class AuditResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/audit",
-    family="power",
+    cli=("curate", "audit"),
+    aliases=("audit",),
     opens_nothing=True,
     human="holdfast.features.curation.render:render_audit",
     examples=(

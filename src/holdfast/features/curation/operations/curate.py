@@ -89,7 +89,7 @@ def _list_curate_parts(ctx: Context, request: Curate) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/curate",
-    family="power",
+    aliases=("curate run",),
     stages=("store", "link"),
     parts=_list_curate_parts,
     asks=True,
@@ -100,6 +100,7 @@ def _list_curate_parts(ctx: Context, request: Curate) -> StageEffects:
         Example({"apply": True, "steps": ["duplicates", "priorities"], "exclude_namespace": ["users"]}),
         Example({"apply": True, "dry_run": True}, error="VALIDATION_FAILED"),
         Example({"max_ops": 0}, error="VALIDATION_FAILED"),
+        Example({"apply": True, "steps": ["duplicates"]}, prepared=True),
     ),
 )
 def curate(ctx: Context, request: Curate, progress: Progress) -> CurateResult:
@@ -154,7 +155,8 @@ class CurationRunList(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/curate/runs",
-    family="power",
+    cli=("curate", "runs"),
+    aliases=("curate-runs",),
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def curate_runs(ctx: Context, request: CurateRuns) -> CurationRunList:
@@ -204,10 +206,15 @@ def _list_rollback_parts(ctx: Context, request: CurateRollback) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/curate/rollback",
-    family="power",
+    cli=("curate", "rollback"),
+    aliases=("curate-rollback",),
     stages=("store", "delete", "link"),
     parts=_list_rollback_parts,
-    examples=(Example({"run_id": "no-such-run"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"run_id": "no-such-run"}, error="NOT_FOUND"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"run_id": "5b7c12ef"}, prepared=True),
+    ),
 )
 def curate_rollback(ctx: Context, request: CurateRollback, progress: Progress) -> CurateRollbackResult:
     """Undo a curator run, step by step.
@@ -255,7 +262,8 @@ class ProposalList(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/curate/proposals",
-    family="power",
+    cli=("curate", "proposals"),
+    aliases=("curate-proposals",),
     human="holdfast.features.curation.render:render_proposals",
     examples=(Example({}), Example({"status": "forgotten"}, error="VALIDATION_FAILED")),
 )
@@ -311,12 +319,15 @@ def _list_accept_parts(ctx: Context, request: CurateDecide) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/curate/decide",
-    family="power",
+    cli=("curate", "decide"),
+    aliases=("curate-decide",),
     stages=("store", "link"),
     parts=_list_accept_parts,
     examples=(
         Example({"ids": ["no-such-proposal"], "decision": "dismiss"}),
         Example({"ids": ["one"], "decision": "perhaps"}, error="VALIDATION_FAILED"),
+        Example({"ids": ["9d64e3b0"], "decision": "accept"}, prepared=True),
+        Example({"ids": ["9d64e3b0"], "decision": "dismiss"}, prepared=True),
     ),
 )
 def curate_decide(ctx: Context, request: CurateDecide) -> CurateDecideResult:

@@ -72,7 +72,8 @@ def _list_auto_tag_parts(ctx: Context, request: AutoTag) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/auto_tag",
-    family="power",
+    cli=("curate", "tag"),
+    aliases=("auto-tag",),
     stages=("store",),
     parts=_list_auto_tag_parts,
     asks=True,
@@ -80,6 +81,8 @@ def _list_auto_tag_parts(ctx: Context, request: AutoTag) -> StageEffects:
         Example({"title": "Connection pool", "content": "The connection pool is shared by all workers."}),
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"title": "Without a text"}, error="VALIDATION_FAILED"),
+        Example({"id": "1f3a9c20"}, prepared=True),
+        Example({"id": "1f3a9c20", "apply": True}, prepared=True),
     ),
 )
 def auto_tag(ctx: Context, request: AutoTag) -> AutoTagResult:
@@ -124,9 +127,14 @@ class ExpandQueryResult(MethodInfo, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/expand_query",
-    family="power",
+    cli=("recalls", "expand-query"),
+    aliases=("expand-query",),
     asks=True,
-    examples=(Example({"query": "walking agents"}), Example({"query": "?!"}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"query": "walking agents"}),
+        Example({"query": "?!"}, error="VALIDATION_FAILED"),
+        Example({"query": "deploy failures"}, prepared=True),
+    ),
 )
 def expand_query(ctx: Context, request: ExpandQuery) -> ExpandQueryResult:
     """Expand a query with related names, tags, words and word forms."""
@@ -165,11 +173,13 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/detect_contradiction",
-    family="power",
+    cli=("curate", "contradiction"),
+    aliases=("detect-contradiction",),
     asks=True,
     examples=(
         Example({"id_a": "no-such-memory", "id_b": "nor-this-one"}, error="NOT_FOUND"),
         Example({"id_a": "only-one"}, error="VALIDATION_FAILED"),
+        Example({"id_a": "1f3a9c20", "id_b": "c05d6e93"}, prepared=True),
     ),
 )
 def detect_contradiction(ctx: Context, request: DetectContradiction) -> ContradictionResult:
@@ -210,12 +220,15 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/atomise",
-    family="power",
+    cli=("curate", "split"),
+    aliases=("atomise",),
     stage="store",
     asks=True,
     examples=(
         Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"memory_id": "one", "max_atom_tokens": 49}, error="VALIDATION_FAILED"),
+        Example({"memory_id": "c05d6e93"}, prepared=True),
+        Example({"memory_id": "c05d6e93", "max_atom_tokens": 60}, prepared=True),
     ),
 )
 def atomise(ctx: Context, request: Atomise) -> AtomiseResult:
@@ -262,10 +275,12 @@ class PersonaResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/persona",
-    family="power",
+    cli=("graph", "entity", "persona"),
+    aliases=("persona",),
     examples=(
         Example({"entity_id": "Ada"}),
         Example({"entity_id": "Ada", "namespace": "no blanks"}, error="VALIDATION_FAILED"),
+        Example({"entity_id": "d41b7e06"}, prepared=True),
     ),
 )
 def persona(ctx: Context, request: PersonaRequest) -> PersonaResult:
@@ -292,12 +307,14 @@ class PersonaGenerateResult(MethodInfo, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/persona",
-    family="power",
+    cli=("graph", "entity", "generate-persona"),
+    aliases=("persona-generate",),
     stage="store",
     asks=True,
     examples=(
         Example({"entity_id": "Nobody at all"}, error="NOT_FOUND"),
         Example({"entity_id": ""}, error="VALIDATION_FAILED"),
+        Example({"entity_id": "d41b7e06"}, prepared=True),
     ),
 )
 def persona_generate(ctx: Context, request: PersonaGenerate) -> PersonaGenerateResult:

@@ -12,7 +12,7 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 
 
 class EntityRegister(Request, frozen=True):
-    canonical_name: Annotated[Name, Meta(description="Its main name.")]
+    canonical_name: Annotated[Name, Meta(description="Its main name.", extra={"argument": True, "flag": "name"})]
     namespace: Namespace
     aliases: Annotated[list[Name], Meta(max_length=100, description="Its other names.")] = []
     content: Annotated[Content, Meta(description="Description; default: its name.")] | None = None
@@ -31,12 +31,16 @@ class EntityRegisterResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/entities",
-    family="graph",
+    cli=("graph", "entity", "add"),
+    aliases=("entity-register",),
     stage="store",
     status=201,
     examples=(
         Example({"canonical_name": "Ada Lovelace", "namespace": "people", "aliases": ["Ada", "Countess Lovelace"]}),
         Example({"canonical_name": " ", "namespace": "people"}, error="VALIDATION_FAILED"),
+        Example(
+            {"canonical_name": "Ada Lovelace", "namespace": "people", "aliases": ["Ada", "Countess"]}, prepared=True
+        ),
     ),
 )
 def entity_register(ctx: Context, request: EntityRegister) -> EntityRegisterResult:
@@ -55,7 +59,7 @@ def entity_register(ctx: Context, request: EntityRegister) -> EntityRegisterResu
 
 
 class EntityGetByAlias(Request, frozen=True):
-    alias: Annotated[Name, Meta(description="Name or alias, case-insensitive.")]
+    alias: Annotated[Name, Meta(description="Name or alias, case-insensitive.", extra={"argument": True})]
     namespace: Namespace | None = None
 
 
@@ -72,8 +76,14 @@ class EntityResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/entities/by_alias",
-    family="graph",
-    examples=(Example({"alias": "nobody"}), Example({"alias": "  "}, error="VALIDATION_FAILED")),
+    cli=("graph", "entity", "get"),
+    aliases=("entity-get-by-alias",),
+    examples=(
+        Example({"alias": "nobody"}),
+        Example({"alias": "  "}, error="VALIDATION_FAILED"),
+        Example({"alias": "Grace"}, prepared=True),
+        Example({"alias": "Grace", "namespace": "people"}, prepared=True),
+    ),
 )
 def entity_get_by_alias(ctx: Context, request: EntityGetByAlias) -> EntityResult:
     """Find an entity by name or alias; the newest if several match."""

@@ -18,8 +18,6 @@ from holdfast.kernel.timestamps import TimeText, format_time, format_timestamp, 
 
 Source = Annotated[Id, Meta(description="Source memory: an id, or an unambiguous prefix.")]
 Target = Annotated[Id, Meta(description="Target memory: an id, or an unambiguous prefix.")]
-From = Annotated[Source, Meta(extra={"argument": False})]
-To = Annotated[Target, Meta(extra={"argument": False})]
 RelationField = Annotated[
     Relation,
     Meta(
@@ -51,13 +49,14 @@ class LinkResult(LinkView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/links",
-    family="graph",
     stage="link",
     status=201,
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this-one"}, error="NOT_FOUND"),
         Example({"source_id": "itself", "target_id": "itself"}, error="VALIDATION_FAILED"),
         Example({"source_id": "one", "target_id": "other", "relation": "likes"}, error="VALIDATION_FAILED"),
+        Example({"source_id": "1f3a9c20", "target_id": "8b2e41d7"}, prepared=True),
+        Example({"source_id": "1f3a9c20", "target_id": "c05d6e93", "relation": "supersedes"}, prepared=True),
     ),
 )
 def link(ctx: Context, request: Link) -> LinkResult:
@@ -89,8 +88,9 @@ class LinkPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/links/{id}",
-    family="graph",
-    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    cli=("graph", "links"),
+    aliases=("get-links",),
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"), Example({"id": "1f3a9c20"}, prepared=True)),
 )
 def get_links(ctx: Context, request: GetLinks) -> LinkPage:
     """List the links of a memory in both directions, including ended ones."""
@@ -124,12 +124,13 @@ class InvalidateResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/kg/invalidate",
-    family="graph",
+    cli=("graph", "unlink"),
+    aliases=("unlink", "kg-invalidate"),
     stage="link",
-    cli=("unlink",),
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this", "relation": "related_to"}, error="NOT_FOUND"),
         Example({"source_id": "one", "target_id": "other"}, error="VALIDATION_FAILED"),
+        Example({"source_id": "c05d6e93", "target_id": "1f3a9c20", "relation": "related_to"}, prepared=True),
     ),
 )
 def kg_invalidate(ctx: Context, request: KgInvalidate) -> InvalidateResult:
@@ -149,7 +150,7 @@ def kg_invalidate(ctx: Context, request: KgInvalidate) -> InvalidateResult:
 
 
 class KgQuery(Request, frozen=True):
-    source_id: From
+    source_id: Source
     max_depth: Annotated[int, Meta(ge=1, le=5, description="Maximum number of links to follow.")] = 1
     valid_at: ValidAtOrNow | None = None
     allowed_agents: (
@@ -212,11 +213,14 @@ class KgQueryResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/kg/query",
-    family="graph",
+    cli=("graph", "query"),
+    aliases=("kg-query",),
     human="holdfast.features.graph.render:render_traversal",
     examples=(
         Example({"source_id": "no-such-memory", "max_depth": 2}, error="NOT_FOUND"),
         Example({"source_id": "any", "max_depth": 6}, error="VALIDATION_FAILED"),
+        Example({"source_id": "5e9d07fa"}, prepared=True),
+        Example({"source_id": "5e9d07fa", "max_depth": 3, "relations": ["reflects_on", "derived_from"]}, prepared=True),
     ),
 )
 def kg_query(ctx: Context, request: KgQuery) -> KgQueryResult:

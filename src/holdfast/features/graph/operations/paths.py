@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.features.graph import export as graph_export
 from holdfast.features.graph import neighbourhood
 from holdfast.features.graph import service as link_service
-from holdfast.features.graph.operations.links import From, IncludeEnded, To, ValidAtOrNow
+from holdfast.features.graph.operations.links import IncludeEnded, Source, Target, ValidAtOrNow
 from holdfast.features.graph.service import LinkView, link_view
 from holdfast.features.graph.store import Edge, LinkFilter
 from holdfast.kernel.context import Context
@@ -20,8 +20,8 @@ from holdfast.kernel.timestamps import parse_time
 
 
 class FindPaths(Request, frozen=True):
-    source_id: From
-    target_id: To
+    source_id: Source
+    target_id: Target
     max_depth: Annotated[int, Meta(ge=1, le=7, description="Maximum length of a path, in links.")] = 4
     max_results: Annotated[int, Meta(ge=1, le=50, description="Maximum number of paths.")] = 10
     include_invalidated: IncludeEnded = False
@@ -40,11 +40,14 @@ class FindPathsResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/kg/find_paths",
-    family="graph",
+    cli=("graph", "path"),
+    aliases=("find-paths",),
     human="holdfast.features.graph.render:render_paths",
     examples=(
         Example({"source_id": "no-such-memory", "target_id": "nor-this-one"}, error="NOT_FOUND"),
         Example({"source_id": "one", "target_id": "other", "max_depth": 8}, error="VALIDATION_FAILED"),
+        Example({"source_id": "5e9d07fa", "target_id": "8b2e41d7"}, prepared=True),
+        Example({"source_id": "5e9d07fa", "target_id": "8b2e41d7", "max_depth": 2}, prepared=True),
     ),
 )
 def find_paths(ctx: Context, request: FindPaths) -> FindPathsResult:
@@ -102,11 +105,14 @@ class LineageResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/memories/{id}/lineage",
-    family="graph",
+    cli=("graph", "lineage"),
+    aliases=("lineage",),
     human="holdfast.features.graph.render:render_lineage",
     examples=(
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"id": "any", "direction": "sideways"}, error="VALIDATION_FAILED"),
+        Example({"id": "5e9d07fa"}, prepared=True),
+        Example({"id": "1f3a9c20", "direction": "descendants"}, prepared=True),
     ),
 )
 def lineage(ctx: Context, request: Lineage) -> LineageResult:
@@ -172,7 +178,6 @@ TRUNCATED_NOTE = "Truncated: raise limit, or narrow the query."
 @operation(
     Effect.READ,
     "GET /api/v1/graph",
-    family="graph",
     human="holdfast.features.graph.render:render_graph",
     examples=(
         Example({"namespace": "shop"}),
@@ -182,6 +187,8 @@ TRUNCATED_NOTE = "Truncated: raise limit, or narrow the query."
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"id": "any", "namespace": "shop"}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"id": "1f3a9c20"}, prepared=True),
+        Example({"namespace": "shop", "format": "mermaid"}, prepared=True),
     ),
 )
 def graph(ctx: Context, request: Graph) -> GraphResult:

@@ -93,7 +93,7 @@ def read_envelope(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     with open_with_progress(piece, on_read) as source:
         data = source.read(MAX_ENVELOPE_BYTES + 1)
     if len(data) > MAX_ENVELOPE_BYTES:
-        yield Problem(where=piece.name, what=f"more than {MAX_ENVELOPE_BYTES} bytes: use `holdfast import-file`")
+        yield Problem(where=piece.name, what=f"more than {MAX_ENVELOPE_BYTES} bytes: use `holdfast import file`")
         return
     try:
         found = decode_json(data)

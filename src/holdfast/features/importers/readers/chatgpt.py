@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.features.importers.model import Omission, Problem, Record, Turn, TurnKind
 from holdfast.features.importers.readers.blocks import as_dict, as_list, as_text, check_text
-from holdfast.features.importers.readers.reader import ProgressCallback, read_items
+from holdfast.features.importers.readers.reader import ProgressCallback, apply_reader, read_items
 from holdfast.features.importers.sources import Piece
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
@@ -18,11 +18,7 @@ _CONTEXT = ("user_editable_context", "model_editable_context")
 
 def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read the turns of the visible branch of each conversation, in order."""
-    for one in read_items(piece, on_read, "conversations"):
-        if isinstance(one, Problem):
-            yield one
-        else:
-            yield from read_conversation(one[1], one[0])
+    return apply_reader(read_items(piece, on_read, "conversations"), read_conversation)
 
 
 def read_conversation(raw: Any, where: str) -> Iterator[Record]:

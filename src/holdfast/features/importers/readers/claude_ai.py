@@ -18,7 +18,7 @@ from holdfast.features.importers.readers.blocks import (
     join_blocks,
     parse_blocks,
 )
-from holdfast.features.importers.readers.reader import ProgressCallback, read_items
+from holdfast.features.importers.readers.reader import ProgressCallback, apply_reader, read_items
 from holdfast.features.importers.sources import Piece
 from holdfast.kernel.records.memory import Kind
 
@@ -27,15 +27,11 @@ _SPEAKERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read a file of the export: an array, JSON lines, or a single object."""
-    for one in read_items(piece, on_read, "conversations"):
-        if isinstance(one, Problem):
-            yield one
-        elif is_memory(one[1]):
-            yield from _read_memory(one[1], one[0])
-        elif is_project(one[1]):
-            yield from _read_project(one[1], one[0])
-        else:
-            yield from read_conversation(one[1], one[0])
+    return apply_reader(read_items(piece, on_read, "conversations"), _read_item)
+
+
+def _read_item(raw: Any, where: str) -> Iterator[Record]:
+    return (_read_memory if is_memory(raw) else _read_project if is_project(raw) else read_conversation)(raw, where)
 
 
 def is_memory(raw: Any) -> bool:

@@ -48,7 +48,7 @@ class TranscriptReader:
         self._place = -1
         self._own_calls: set[str] = set()
 
-    def read_entry(self, where: str, raw: dict[str, Any]) -> Iterator[Record]:
+    def read_entry(self, raw: dict[str, Any], where: str) -> Iterator[Record]:
         kind, message = raw.get("type"), raw.get("message")
         if kind in ("user", "assistant") and isinstance(message, dict):
             self._place += 1

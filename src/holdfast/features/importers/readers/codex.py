@@ -59,7 +59,7 @@ class TranscriptReader:
         self._place = -1
         self._own_calls: set[str] = set()
 
-    def read_entry(self, where: str, raw: dict[str, Any]) -> Iterator[Record]:
+    def read_entry(self, raw: dict[str, Any], where: str) -> Iterator[Record]:
         kind, payload = raw.get("type"), raw.get("payload")
         if kind == "session_meta" and isinstance(payload, dict):
             self._start_session(payload)

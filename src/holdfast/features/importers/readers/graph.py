@@ -1,12 +1,19 @@
 """Reader of knowledge graphs: entities, observations and relations as JSON lines or arrays."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from holdfast.features.importers.model import Note, NoteLink, Problem, Record, to_one_line
 from holdfast.features.importers.readers.blocks import as_dict, as_text
 from holdfast.features.importers.readers.json_lines import read_objects
-from holdfast.features.importers.readers.reader import PROBE_COUNT, ProgressCallback, read_first_lines, read_members
+from holdfast.features.importers.readers.reader import (
+    PROBE_COUNT,
+    ProgressCallback,
+    apply_reader,
+    read_first_lines,
+    read_members,
+)
 from holdfast.features.importers.sources import Piece, open_with_progress
 
 ARRAYS = {"entities": "entity", "relations": "relation"}
@@ -19,11 +26,7 @@ def is_entry(raw: dict[str, Any]) -> bool:
 def read(piece: Piece, on_read: ProgressCallback) -> Iterator[Record]:
     """Read entities with their observations, and relations as texts and links."""
     graph = Graph("mcp-memory")
-    for one in _read_entries(piece, on_read):
-        if isinstance(one, Problem):
-            yield one
-        else:
-            yield from _read_entry(graph, one[1], one[0])
+    yield from apply_reader(_read_entries(piece, on_read), partial(_read_entry, graph))
     yield from graph.list_links()
 
 

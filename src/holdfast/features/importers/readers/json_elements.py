@@ -61,16 +61,11 @@ def read_elements(source: IO[bytes], max_bytes: int = MAX_ELEMENT_BYTES) -> Iter
     """Elements of a JSON array or of each member of an object, with faults where they occur."""
     text = _ByteScanner(source, max_bytes)
     try:
-        yield from _read_document(text)
+        yield from _read_outermost(text)
+        if text.has_more():
+            yield Fault(text.at, "data after the end of the JSON, not read")
     except _UnexpectedEnd:
         yield Fault(text.at, f"the file ends within the value that starts at byte {text.value_start}")
-
-
-def _read_document(text: "_ByteScanner") -> Iterator[Element | Fault]:
-    """Read a document; reports data after its end."""
-    yield from _read_outermost(text)
-    if text.has_more():
-        yield Fault(text.at, "data after the end of the JSON, not read")
 
 
 def _read_outermost(text: "_ByteScanner") -> Iterator[Element | Fault]:

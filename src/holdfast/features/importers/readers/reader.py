@@ -109,13 +109,20 @@ def read_single(source: IO[bytes], name: str, max_bytes: int = MAX_ELEMENT_BYTES
         return Problem(where=name, what=error.message)
 
 
+def apply_reader(
+    items: Iterator[tuple[str, R] | Problem], read_item: Callable[[R, str], Iterator[Record]]
+) -> Iterator[Record]:
+    """Apply a reader to the value and place of each item; pass problems through."""
+    for one in items:
+        if isinstance(one, Problem):
+            yield one
+        else:
+            yield from read_item(one[1], one[0])
+
+
 def read_entries(
-    piece: Piece, on_read: ProgressCallback, read_entry: Callable[[str, dict[str, Any]], Iterator[Record]]
+    piece: Piece, on_read: ProgressCallback, read_entry: Callable[[dict[str, Any], str], Iterator[Record]]
 ) -> Iterator[Record]:
     """Apply a reader to every object of a JSON lines file; passes problems through."""
     with open_with_progress(piece, on_read) as source:
-        for one in read_objects(source, piece.name):
-            if isinstance(one, Problem):
-                yield one
-            else:
-                yield from read_entry(*one)
+        yield from apply_reader(read_objects(source, piece.name), read_entry)

@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +14,7 @@ from holdfast.features.importers.readers.blocks import as_dict, as_list, as_text
 from holdfast.features.importers.readers.reader import (
     ProgressCallback,
     RawItem,
+    apply_reader,
     read_array,
     stop_at_read_error,
     trim_start,
@@ -65,7 +67,9 @@ def read(pieces: Sequence[Piece], on_read: ProgressCallback) -> Iterator[Record]
     for piece in pieces:
         if day := DAY_FILE.fullmatch(piece.name):
             channel = channels.get(day[1]) or Channel(day[1], day[1])
-            yield from stop_at_read_error(piece.name, _read_day(piece, channel, people, on_read))
+            messages = _read_objects(piece, on_read, "not a message")
+            read_message = partial(_read_message, channel=channel, people=people)
+            yield from stop_at_read_error(piece.name, apply_reader(messages, read_message))
 
 
 def _make_channel(raw: dict[str, Any], *, is_direct: bool) -> Channel:
@@ -95,14 +99,6 @@ def _user_name(user: dict[str, Any]) -> str:
     profile = as_dict(user.get("profile"))
     names = (profile.get("display_name"), profile.get("real_name"), user.get("real_name"), user.get("name"))
     return next((name for name in map(as_text, names) if name), as_text(user.get("id")))
-
-
-def _read_day(piece: Piece, channel: Channel, people: dict[str, str], on_read: ProgressCallback) -> Iterator[Record]:
-    for one in _read_objects(piece, on_read, "not a message"):
-        if isinstance(one, Problem):
-            yield one
-        else:
-            yield from _read_message(one[1], one[0], channel, people)
 
 
 def _read_message(raw: dict[str, Any], where: str, channel: Channel, people: dict[str, str]) -> Iterator[Record]:

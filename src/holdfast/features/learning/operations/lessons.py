@@ -59,9 +59,9 @@ class LessonAddResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/lessons",
-    family="power",
+    cli=("learn", "lesson", "add"),
+    aliases=("lesson add",),
     stage="store",
-    cli=("lesson", "add"),
     status=201,
     human="holdfast.features.learning.render:render_added_lesson",
     examples=(
@@ -98,8 +98,8 @@ class Lessons(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/lessons",
-    family="power",
-    cli=("lesson", "list"),
+    cli=("learn", "lesson", "list"),
+    aliases=("lesson list",),
     human="holdfast.features.learning.render:render_lessons",
     examples=(Example({}), Example({"namespace": "team/project"}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
@@ -134,8 +134,8 @@ class Proposals(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/lessons/suggest",
-    family="power",
-    cli=("lesson", "suggest"),
+    cli=("learn", "lesson", "suggest"),
+    aliases=("lesson suggest",),
     human="holdfast.features.learning.render:render_lesson_suggestions",
     examples=(Example({}), Example({"domain": ""}, error="VALIDATION_FAILED")),
 )
@@ -182,15 +182,15 @@ class OutcomeRecordResult(Struct, frozen=True, kw_only=True):
     lesson: LessonView | UnsetType = UNSET
     """The lesson this outcome counted for, after the change."""
     proposes: ProposalView | UnsetType = UNSET
-    """A lesson proposed by repeated outcomes; pass them to `lesson add` to accept it."""
+    """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
 
 @operation(
     Effect.WRITE,
     "POST /api/v1/outcomes",
-    family="power",
+    cli=("learn", "outcome", "record"),
+    aliases=("outcome record",),
     stage="store",
-    cli=("outcome", "record"),
     status=201,
     human="holdfast.features.learning.render:render_recorded_outcome",
     examples=(
@@ -228,8 +228,8 @@ class Outcomes(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/outcomes",
-    family="power",
-    cli=("outcome", "list"),
+    cli=("learn", "outcome", "list"),
+    aliases=("outcome list",),
     human="holdfast.features.learning.render:render_outcomes",
     examples=(Example({}), Example({"since": "yesterday"}, error="VALIDATION_FAILED")),
 )

@@ -46,9 +46,9 @@ class ObservationSave(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/observations",
-    family="power",
+    cli=("learn", "observation", "save"),
+    aliases=("observation save",),
     stage="store",
-    cli=("observation", "save"),
     status=201,
     human="holdfast.features.learning.render:render_observation",
     examples=(
@@ -81,13 +81,14 @@ class ObservationUpdate(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "PATCH /api/v1/observations/{id}",
-    family="power",
+    cli=("learn", "observation", "update"),
+    aliases=("observation update",),
     stage="store",
-    cli=("observation", "update"),
     human="holdfast.features.learning.render:render_observation",
     examples=(
         Example({"id": "no-such-observation", "what": "x"}, error="NOT_FOUND"),
         Example({"id": "no-such-observation"}, error="VALIDATION_FAILED"),
+        Example({"id": "93e5b2c8", "why": "Two workers shared it."}, prepared=True),
     ),
 )
 def observation_update(ctx: Context, request: ObservationUpdate) -> ObservationView:
@@ -122,8 +123,8 @@ class Observations(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/observations",
-    family="power",
-    cli=("observation", "search"),
+    cli=("learn", "observation", "search"),
+    aliases=("observation search",),
     human="holdfast.features.learning.render:render_observations",
     examples=(
         Example({}),
@@ -172,9 +173,9 @@ class LimitationAddResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/limitations",
-    family="power",
+    cli=("learn", "limitation", "add"),
+    aliases=("limitation add",),
     stage="store",
-    cli=("limitation", "add"),
     status=201,
     human="holdfast.features.learning.render:render_added_limitation",
     examples=(
@@ -199,11 +200,14 @@ class LimitationResolve(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/limitations/{id}/resolve",
-    family="power",
+    cli=("learn", "limitation", "resolve"),
+    aliases=("limitation resolve",),
     stage="store",
-    cli=("limitation", "resolve"),
     human="holdfast.features.learning.render:render_limitation",
-    examples=(Example({"id": "no-such-limitation"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-limitation"}, error="NOT_FOUND"),
+        Example({"id": "62d8a0f4", "how": "Added text recognition."}, prepared=True),
+    ),
 )
 def limitation_resolve(ctx: Context, request: LimitationResolve) -> LimitationView:
     """Mark a limitation as resolved."""
@@ -224,8 +228,8 @@ class Limitations(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/limitations",
-    family="power",
-    cli=("limitation", "list"),
+    cli=("learn", "limitation", "list"),
+    aliases=("limitation list",),
     human="holdfast.features.learning.render:render_limitations",
     examples=(Example({}), Example({"status": "all"}), Example({"status": "closed"}, error="VALIDATION_FAILED")),
 )

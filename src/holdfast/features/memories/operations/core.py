@@ -46,6 +46,8 @@ CategoryField = Annotated[Category, Meta(description="Topic of a coding memory."
 ScopeField = Annotated[Scope, Meta(description="Who sees it; private: you and agents you share it with.")]
 Citations = Annotated[list[CitationInput], Meta(description="Where claims were read: uri, and optionally a span.")]
 SourceSpan = Annotated[SpanInput, Meta(description="Byte range in the source: start and end.")]
+ValidFrom = Annotated[Timestamp, Meta(description="When it became true.")]
+ValidUntil = Annotated[Timestamp, Meta(description="When it ceased to be true.")]
 OnConflictField = Annotated[
     Literal["error", "merge", "version"],
     Meta(description="If the title is taken: error, merge (default), or version (add a number)."),
@@ -69,15 +71,15 @@ class Store(Request, frozen=True):
         | None
     ) = None
     on_conflict: OnConflictField | None = None
-    expires_at: Timestamp | None = None
+    expires_at: Annotated[Timestamp, Meta(description="Expiry time.")] | None = None
     ttl_secs: Annotated[int, Meta(ge=1, le=31_536_000, description="Lifetime in seconds.")] | None = None
     citations: Citations = []
     source_uri: SourceUri | None = None
     source_span: SourceSpan | None = None
-    valid_from: Timestamp | None = None
-    valid_until: Timestamp | None = None
+    valid_from: ValidFrom | None = None
+    valid_until: ValidUntil | None = None
     speaker: Annotated[str, Meta(max_length=512, description="Who said it.")] | None = None
-    occurred_at: Timestamp | None = None
+    occurred_at: Annotated[Timestamp, Meta(description="When it happened.")] | None = None
     thread: Annotated[str, Meta(max_length=512, description="Conversation it belongs to.")] | None = None
     place: Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Position in its thread.")] | None = None
     embedding: EmbeddingField | None = None
@@ -150,7 +152,6 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/memories",
-    family="core",
     stage="store",
     status=201,
     human="holdfast.features.memories.render:render_memory",
@@ -163,6 +164,16 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
             error="VALIDATION_FAILED",
         ),
         Example({"title": "No such tier", "content": "x", "tier": "eternal"}, error="VALIDATION_FAILED"),
+        Example({"title": "Deploy day", "content": "We deploy on Tuesdays."}, prepared=True),
+        Example(
+            {
+                "title": "Deploy day",
+                "content": "We deploy on Tuesdays.",
+                "namespace": "shop/web",
+                "tags": ["ops", "release"],
+            },
+            prepared=True,
+        ),
     ),
 )
 def store(ctx: Context, request: Store) -> StoreResult:
@@ -233,16 +244,17 @@ class BulkStoreResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/memories/bulk",
-    family="lifecycle",
+    cli=("import", "memories"),
+    aliases=("bulk-store",),
     stage="store",
     bulk="memories",
-    cli=("bulk-store",),
     human="holdfast.features.memories.render:render_batch",
     examples=(
         Example({"memories": [{"title": "One", "content": "first"}, {"title": "Two", "content": "second"}]}),
         Example({"memories": [{"title": "Good", "content": "kept"}, {"title": "", "content": "refused", "x": 1}]}),
         Example({"memories": [{"title": "A", "content": "b", "embedding": {"model": "own", "vector": [1]}}]}),
         Example({"memories": []}, error="VALIDATION_FAILED"),
+        Example({"memories": [{"title": "Deploy day", "content": "We deploy on Tuesdays."}]}, prepared=True),
     ),
 )
 def bulk_store(ctx: Context, request: BulkStore) -> BulkStoreResult:
@@ -306,9 +318,12 @@ class GetResult(MemoryView, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/memories/{id}",
-    family="core",
     human="holdfast.features.memories.render:render_memory",
-    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"id": "1f3a9c20"}, prepared=True),
+        Example({"id": "1f3a9c20", "known_at": "2030-01-01"}, prepared=True),
+    ),
 )
 def get(ctx: Context, request: Get) -> GetResult:
     """Show a memory with its links, now or at a past time."""
@@ -354,8 +369,8 @@ class Update(Request, frozen=True):
     expires_at: (
         Annotated[str, Meta(max_length=40, description="Expiry time; null or empty: never."), TIME] | None | UnsetType
     ) = UNSET
-    valid_from: Timestamp | None = None
-    valid_until: Timestamp | None = None
+    valid_from: ValidFrom | None = None
+    valid_until: ValidUntil | None = None
     expected_version: (
         Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fail if the memory is at another version.")] | None
     ) = None
@@ -371,10 +386,13 @@ class UpdateResult(MemoryView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "PUT /api/v1/memories/{id}",
-    family="core",
     stage="store",
     human="holdfast.features.memories.render:render_memory",
-    examples=(Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-memory", "priority": 9}, error="NOT_FOUND"),
+        Example({"id": "1f3a9c20", "content": "We deploy on Wednesdays."}, prepared=True),
+        Example({"id": "1f3a9c20", "tier": "long", "tags": ["ops", "release"]}, prepared=True),
+    ),
 )
 def update(ctx: Context, request: Update) -> UpdateResult:
     """Update some fields of a memory; others stay."""

@@ -57,7 +57,8 @@ class ConsolidateResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/consolidate",
-    family="power",
+    cli=("curate", "merge"),
+    aliases=("consolidate",),
     stage="store",
     status=201,
     human="holdfast.features.memories.render:render_consolidation",
@@ -65,6 +66,15 @@ class ConsolidateResult(Struct, frozen=True, kw_only=True):
         Example({"ids": ["no-such-memory", "nor-this-one"], "title": "Both", "summary": "One."}, error="NOT_FOUND"),
         Example({"ids": ["only-one"], "title": "One", "summary": "One."}, error="VALIDATION_FAILED"),
         Example({"ids": ["a", "b"], "title": "T", "summary": "x", "summarise": True}, error="VALIDATION_FAILED"),
+        Example(
+            {
+                "ids": ["1f3a9c20", "8b2e41d7"],
+                "title": "Deploying",
+                "summary": "Deploy on Tuesdays; roll back with make rollback.",
+            },
+            prepared=True,
+        ),
+        Example({"ids": ["1f3a9c20", "8b2e41d7"], "title": "Deploying", "summarise": True}, prepared=True),
     ),
 )
 def consolidate(ctx: Context, request: Consolidate) -> ConsolidateResult:
@@ -114,7 +124,8 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/check_duplicate",
-    family="power",
+    cli=("curate", "check-duplicate"),
+    aliases=("check-duplicate",),
     human="holdfast.features.memories.render:render_duplicate_check",
     examples=(
         Example({"title": "Deploy day", "content": "We deploy on Tuesdays."}),

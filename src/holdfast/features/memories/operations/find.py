@@ -31,7 +31,7 @@ from holdfast.kernel.registry.operation import Effect, Example, Request, operati
 class Browse(Request, frozen=True):
     namespace: Namespace | None = None
     tier: TierField | None = None
-    agent_id: AgentId | None = None
+    agent_id: Annotated[AgentId, Meta(description="Only those of this agent.")] | None = None
     min_priority: Priority | None = None
     since: StoredSince | None = None
     until: StoredUntil | None = None
@@ -50,13 +50,14 @@ class Page(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/memories",
     name="list",
-    family="core",
     human="holdfast.features.memories.render:render_memories",
     examples=(
         Example({"limit": 5}),
         Example({"kinds": ["reflection"]}),
         Example({"limit": 0}, error="VALIDATION_FAILED"),
         Example({"kinds": ["guess"]}, error="VALIDATION_FAILED"),
+        Example({"namespace": "shop", "limit": 5}, prepared=True),
+        Example({"tags": ["ops"]}, prepared=True),
     ),
 )
 def browse(ctx: Context, request: Browse) -> Page:
@@ -90,7 +91,7 @@ class Search(Request, frozen=True):
     ) = None
     namespace: Namespace | None = None
     tier: TierField | None = None
-    agent_id: AgentId | None = None
+    agent_id: Annotated[AgentId, Meta(description="Only those of this agent.")] | None = None
     as_agent: AsAgent | None = None
     min_priority: Priority | None = None
     since: StoredSince | None = None
@@ -111,11 +112,15 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/search",
-    family="power",
     stage="recall",
     at_least_one=("query", "source_uri"),
     human="holdfast.features.memories.render:render_search",
-    examples=(Example({"query": "deploy tuesdays"}), Example({}, error="FILTER_REQUIRED")),
+    examples=(
+        Example({"query": "deploy tuesdays"}),
+        Example({}, error="FILTER_REQUIRED"),
+        Example({"query": "deploy tuesdays"}, prepared=True),
+        Example({"query": "deploy", "namespace": "shop", "limit": 5}, prepared=True),
+    ),
 )
 def search(ctx: Context, request: Search) -> SearchResult:
     """Search memories by keywords (all words must match)."""

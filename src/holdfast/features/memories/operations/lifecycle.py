@@ -34,10 +34,9 @@ class DeleteResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/memories/{id}",
-    family="lifecycle",
     stage="delete",
     human="holdfast.features.memories.render:render_deletion",
-    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"), Example({"id": "1f3a9c20"}, prepared=True)),
 )
 def delete(ctx: Context, request: Delete) -> DeleteResult:
     """Delete a memory; `undo` restores it."""
@@ -63,10 +62,15 @@ class PromoteResult(MemoryView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/memories/{id}/promote",
-    family="lifecycle",
+    cli=("curate", "promote"),
+    aliases=("promote",),
     stage="store",
     human="holdfast.features.memories.render:render_memory",
-    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"id": "5d0c93aa"}, prepared=True),
+        Example({"id": "1f3a9c20", "to_namespace": "shop"}, prepared=True),
+    ),
 )
 def promote(ctx: Context, request: Promote) -> PromoteResult:
     """Move a memory to a longer-lived tier, or copy it to a parent namespace."""
@@ -110,10 +114,16 @@ class ForgetResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/forget",
-    family="lifecycle",
+    cli=("archive", "matching"),
+    aliases=("forget",),
     stage="delete",
     at_least_one=("namespace", "pattern", "tier"),
-    examples=(Example({"namespace": "nowhere", "dry_run": True}), Example({}, error="FILTER_REQUIRED")),
+    examples=(
+        Example({"namespace": "nowhere", "dry_run": True}),
+        Example({}, error="FILTER_REQUIRED"),
+        Example({"namespace": "shop/old", "dry_run": True}, prepared=True),
+        Example({"pattern": "rollback staging"}, prepared=True),
+    ),
 )
 def forget(ctx: Context, request: Forget) -> ForgetResult:
     """Archive every memory matching a filter."""
@@ -150,7 +160,8 @@ class GcResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/gc",
-    family="lifecycle",
+    cli=("admin", "gc"),
+    aliases=("gc",),
     examples=(Example({"dry_run": True}), Example({}), Example({"dry_run": "perhaps"}, error="VALIDATION_FAILED")),
 )
 def gc(ctx: Context, request: Gc, progress: Progress) -> GcResult:
@@ -195,10 +206,14 @@ class ArchiveResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/archive",
-    family="archive",
     cli=("archive", "add"),
     human="holdfast.features.memories.render:render_batch",
-    examples=(Example({"ids": ["no-such-memory"]}), Example({"ids": []}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"ids": ["no-such-memory"]}),
+        Example({"ids": []}, error="VALIDATION_FAILED"),
+        Example({"ids": ["1f3a9c20"]}, prepared=True),
+        Example({"ids": ["1f3a9c20", "8b2e41d7"], "reason": "outdated"}, prepared=True),
+    ),
 )
 def archive(ctx: Context, request: Archive) -> ArchiveResult:
     """Archive memories; restoring them restores their links."""
@@ -229,7 +244,6 @@ class ArchivePage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/archive",
-    family="archive",
     cli=("archive", "list"),
     human="holdfast.features.memories.render:render_archive",
     examples=(Example({}), Example({"limit": 1001}, error="VALIDATION_FAILED")),
@@ -262,11 +276,10 @@ class RestoreResult(MemoryView, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/archive/{id}/restore",
-    family="archive",
-    stage="store",
     cli=("archive", "restore"),
+    stage="store",
     human="holdfast.features.memories.render:render_memory",
-    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-memory"}, error="NOT_FOUND"), Example({"id": "a6c4f318"}, prepared=True)),
 )
 def archive_restore(ctx: Context, request: ArchiveRestore) -> RestoreResult:
     """Restore an archived memory and restart its lifetime."""
@@ -289,15 +302,15 @@ class PurgeResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/archive",
-    family="archive",
-    stage="delete",
     cli=("archive", "purge"),
+    stage="delete",
     irreversible=True,
     at_least_one=("ids", "older_than_days"),
     examples=(
         Example({"older_than_days": 30}),
         Example({"older_than_days": -1}, error="VALIDATION_FAILED"),
         Example({}, error="FILTER_REQUIRED"),
+        Example({"older_than_days": 30}, prepared=True),
     ),
 )
 def archive_purge(ctx: Context, request: ArchivePurge) -> PurgeResult:
@@ -316,9 +329,7 @@ class ArchiveStats(Struct, frozen=True, kw_only=True):
     by_namespace: list[NamespaceCount]
 
 
-@operation(
-    Effect.READ, "GET /api/v1/archive/stats", family="archive", cli=("archive", "stats"), examples=(Example({}),)
-)
+@operation(Effect.READ, "GET /api/v1/archive/stats", cli=("archive", "stats"), examples=(Example({}),))
 def archive_stats(ctx: Context, request: EmptyRequest) -> ArchiveStats:
     """Count archived memories by namespace."""
     with ctx.reading() as session:

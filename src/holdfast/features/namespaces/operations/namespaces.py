@@ -22,7 +22,8 @@ class NamespacesResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/namespaces",
-    family="meta",
+    cli=("namespace", "list"),
+    aliases=("namespaces",),
     human="holdfast.features.namespaces.render:render_namespaces",
     examples=(Example({}),),
 )
@@ -50,8 +51,8 @@ class TaxonomyResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/taxonomy",
-    family="graph",
-    cli=("taxonomy",),
+    cli=("namespace", "tree"),
+    aliases=("taxonomy", "get-taxonomy"),
     human="holdfast.features.namespaces.render:render_taxonomy",
     examples=(Example({}), Example({"depth": 9}, error="VALIDATION_FAILED")),
 )
@@ -91,10 +92,12 @@ class SetStandardResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/namespaces/{namespace}/standard",
-    family="governance",
-    status=201,
     cli=("namespace", "set-standard"),
-    examples=(Example({"namespace": "team", "id": "no-such-memory"}, error="NOT_FOUND"),),
+    status=201,
+    examples=(
+        Example({"namespace": "team", "id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"namespace": "shop", "id": "1f3a9c20"}, prepared=True),
+    ),
 )
 def namespace_set_standard(ctx: Context, request: NamespaceSetStandard) -> SetStandardResult:
     """Set the standard of a namespace: a memory shown in every session there."""
@@ -135,12 +138,12 @@ class GetStandardResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/namespaces/{namespace}/standard",
-    family="governance",
     cli=("namespace", "get-standard"),
     examples=(
         Example({"namespace": "team"}),
         Example({"namespace": "team/project", "inherit": True}),
         Example({"namespace": "no blanks"}, error="VALIDATION_FAILED"),
+        Example({"namespace": "shop/web", "inherit": True}, prepared=True),
     ),
 )
 def namespace_get_standard(ctx: Context, request: NamespaceGetStandard) -> GetStandardResult:
@@ -187,7 +190,6 @@ class ClearStandardResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "DELETE /api/v1/namespaces/{namespace}/standard",
-    family="governance",
     cli=("namespace", "clear-standard"),
     examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )

@@ -69,9 +69,9 @@ class PolicyView(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "PUT /api/v1/namespaces/{namespace}/policy",
-    family="governance",
+    cli=("namespace", "policy", "set"),
+    aliases=("policy set",),
     admin=True,
-    cli=("policy", "set"),
     examples=(
         Example({"namespace": "team", "max_reflection_depth": 2}),
         Example({"namespace": "*", "require_approval_above_depth": 1, "self_approval": True}),
@@ -94,8 +94,8 @@ class PolicyGet(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/namespaces/{namespace}/policy",
-    family="governance",
-    cli=("policy", "get"),
+    cli=("namespace", "policy", "get"),
+    aliases=("policy get",),
     examples=(Example({"namespace": "team/project"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
 def policy_get(ctx: Context, request: PolicyGet) -> PolicyView:
@@ -115,9 +115,9 @@ class ClearPolicyResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "DELETE /api/v1/namespaces/{namespace}/policy",
-    family="governance",
+    cli=("namespace", "policy", "clear"),
+    aliases=("policy clear",),
     admin=True,
-    cli=("policy", "clear"),
     examples=(Example({"namespace": "team"}), Example({"namespace": "no blanks"}, error="VALIDATION_FAILED")),
 )
 def policy_clear(ctx: Context, request: PolicyClear) -> ClearPolicyResult:
@@ -176,8 +176,8 @@ class PendingPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/pending",
-    family="governance",
-    cli=("pending", "list"),
+    cli=("namespace", "pending"),
+    aliases=("pending list",),
     examples=(
         Example({}),
         Example({"status": "pending", "limit": 10}),
@@ -238,11 +238,11 @@ def _approval_parts(ctx: Context, request: PendingApprove) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/pending/{id}/approve",
-    family="governance",
+    cli=("namespace", "approve"),
+    aliases=("pending approve",),
     stages=("reflect",),
     parts=_approval_parts,
-    cli=("pending", "approve"),
-    examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"), Example({"id": "3fc8a154"}, prepared=True)),
 )
 def pending_approve(ctx: Context, request: PendingApprove) -> ApproveResult:
     """Approve a pending request; it runs at once, as its requester."""
@@ -266,9 +266,12 @@ class RejectResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/pending/{id}/reject",
-    family="governance",
-    cli=("pending", "reject"),
-    examples=(Example({"id": "no-such-action"}, error="NOT_FOUND"),),
+    cli=("namespace", "reject"),
+    aliases=("pending reject",),
+    examples=(
+        Example({"id": "no-such-action"}, error="NOT_FOUND"),
+        Example({"id": "3fc8a154", "reason": "Too deep."}, prepared=True),
+    ),
 )
 def pending_reject(ctx: Context, request: PendingReject) -> RejectResult:
     """Reject a pending request, or withdraw your own."""

@@ -57,14 +57,15 @@ class FactSetResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/facts",
-    family="power",
-    stage="store",
     cli=("fact", "set"),
+    stage="store",
     human="holdfast.features.people.render:render_fact_change",
     examples=(
         Example({"key": "timezone", "value": "Europe/Berlin", "principal": "ann"}),
         Example({"key": "", "value": "x"}, error="VALIDATION_FAILED"),
         Example({"key": "timezone"}, error="VALIDATION_FAILED"),
+        Example({"key": "city", "value": "Bonn", "principal": "ann"}, prepared=True),
+        Example({"key": "timezone", "value": "Europe/Berlin"}, prepared=True),
     ),
 )
 def fact_set(ctx: Context, request: FactSet) -> FactSetResult:
@@ -92,10 +93,12 @@ class FactGet(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/facts/{key}",
-    family="power",
     cli=("fact", "get"),
     human="holdfast.features.people.render:render_fact",
-    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"key": "no-such-key"}, error="NOT_FOUND"),
+        Example({"key": "city", "principal": "ann"}, prepared=True),
+    ),
 )
 def fact_get(ctx: Context, request: FactGet) -> FactView:
     """Read a fact about a person."""
@@ -115,10 +118,13 @@ class Facts(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/facts",
-    family="power",
     cli=("fact", "list"),
     human="holdfast.features.people.render:render_facts",
-    examples=(Example({"principal": "ann"}), Example({"principal": ""}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"principal": "ann"}),
+        Example({"principal": ""}, error="VALIDATION_FAILED"),
+        Example({"principal": "ann", "deleted": True}, prepared=True),
+    ),
 )
 def fact_list(ctx: Context, request: FactList) -> Facts:
     """List the facts about a person."""
@@ -135,8 +141,8 @@ class FactEverybody(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/people/facts",
-    family="power",
-    cli=("fact", "everybody"),
+    cli=("fact", "list-all"),
+    aliases=("fact everybody",),
     human="holdfast.features.people.render:render_facts_of_all",
     examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
 )
@@ -156,11 +162,15 @@ class FactDelete(Request, frozen=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/facts/delete",
-    family="power",
-    stage="delete",
     cli=("fact", "delete"),
+    stage="delete",
     human="holdfast.features.people.render:render_facts",
-    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"), Example({}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"key": "no-such-key"}, error="NOT_FOUND"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"key": "city", "principal": "ann"}, prepared=True),
+        Example({"principal": "ann", "every": True}, prepared=True),
+    ),
 )
 def fact_delete(ctx: Context, request: FactDelete) -> Facts:
     """Delete a fact, or all facts of a person; `fact restore` undoes it."""
@@ -179,11 +189,13 @@ class FactRestore(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/facts/restore",
-    family="power",
-    stage="store",
     cli=("fact", "restore"),
+    stage="store",
     human="holdfast.features.people.render:render_fact",
-    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"key": "no-such-key"}, error="NOT_FOUND"),
+        Example({"key": "pet", "principal": "ann"}, prepared=True),
+    ),
 )
 def fact_restore(ctx: Context, request: FactRestore) -> FactView:
     """Restore the most recently deleted fact of a key."""
@@ -208,10 +220,12 @@ class FactHistory(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/facts/{key}/history",
-    family="power",
     cli=("fact", "history"),
     human="holdfast.features.people.render:render_fact_history",
-    examples=(Example({"key": "no-such-key"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"key": "no-such-key"}, error="NOT_FOUND"),
+        Example({"key": "city", "principal": "ann"}, prepared=True),
+    ),
 )
 def fact_history(ctx: Context, request: FactGet) -> FactHistory:
     """Show all values of a fact over time."""

@@ -39,20 +39,21 @@ class PrincipalMerge(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/principals/merge",
-    family="power",
+    cli=("person", "alias"),
+    aliases=("principal merge", "person merge"),
     admin=True,
-    cli=("principal", "merge"),
     human="holdfast.features.people.render:render_principal",
     examples=(
         Example({"alias": "slack:U42", "principal": "ann"}),
         Example({"alias": "ann", "principal": "ann"}, error="VALIDATION_FAILED"),
         Example({"alias": "", "principal": "ann"}, error="VALIDATION_FAILED"),
+        Example({"alias": "slack:U99", "principal": "ann"}, prepared=True),
     ),
 )
 def principal_merge(ctx: Context, request: PrincipalMerge) -> PrincipalView:
     """Make a name an alias of a person.
 
-    Both names then share what is known of either. Records keep the name they were written under, so `principal split`
+    Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
     can separate them again.
     """
     return _principal_view(principals.merge(ctx, request.alias, request.principal))
@@ -66,11 +67,11 @@ class PrincipalSplit(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/principals/split",
-    family="power",
+    cli=("person", "unalias"),
+    aliases=("principal split", "person split"),
     admin=True,
-    cli=("principal", "split"),
     human="holdfast.features.people.render:render_principal",
-    examples=(Example({"alias": "nobody-yet"}, error="NOT_FOUND"),),
+    examples=(Example({"alias": "nobody-yet"}, error="NOT_FOUND"), Example({"alias": "slack:U42"}, prepared=True)),
 )
 def principal_split(ctx: Context, request: PrincipalSplit) -> PrincipalView:
     """Separate an alias from its principal, with everything written under it."""
@@ -86,9 +87,9 @@ class PrincipalDescribe(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/principals/describe",
-    family="power",
+    cli=("person", "rename"),
+    aliases=("principal describe", "person describe"),
     admin=True,
-    cli=("principal", "describe"),
     human="holdfast.features.people.render:render_principal",
     examples=(Example({"name": "ann", "display": "Ann Example"}), Example({"name": "ann"}, error="VALIDATION_FAILED")),
 )
@@ -104,10 +105,14 @@ class PrincipalShow(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/principals/{name}",
-    family="power",
-    cli=("principal", "show"),
+    cli=("person", "show"),
+    aliases=("principal show",),
     human="holdfast.features.people.render:render_principal",
-    examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"name": "ann"}),
+        Example({"name": "x" * 129}, error="VALIDATION_FAILED"),
+        Example({"name": "slack:U42"}, prepared=True),
+    ),
 )
 def principal_show(ctx: Context, request: PrincipalShow) -> PrincipalView:
     """Show the principal of a name and all its aliases."""
@@ -128,8 +133,8 @@ class PrincipalStats(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/principals/{name}/stats",
-    family="power",
-    cli=("principal", "stats"),
+    cli=("person", "stats"),
+    aliases=("principal stats",),
     human="holdfast.features.people.render:render_principal_stats",
     examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
@@ -157,11 +162,11 @@ class Names(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/principals",
-    family="power",
+    cli=("person", "list"),
+    aliases=("principal list",),
     admin=True,
-    cli=("principal", "list"),
     human="holdfast.features.people.render:render_principals",
-    examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
+    examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED"), Example({"limit": 20}, prepared=True)),
 )
 def principal_list(ctx: Context, request: PrincipalList) -> Names:
     """List known names and the principals they stand for."""
@@ -192,15 +197,16 @@ def _erasure_view(one: "ErasureResult") -> ErasureView:
 @operation(
     Effect.DESTROY,
     "POST /api/v1/principals/purge",
-    family="power",
+    cli=("person", "erase"),
+    aliases=("principal purge", "person purge"),
     stage="delete",
     admin=True,
     irreversible=True,
-    cli=("principal", "purge"),
     human="holdfast.features.people.render:render_erasure",
     examples=(
         Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),
         Example({"name": ""}, error="VALIDATION_FAILED"),
+        Example({"name": "ann"}, prepared=True),
     ),
 )
 def principal_purge(ctx: Context, request: PrincipalPurge) -> ErasureView:
@@ -219,11 +225,11 @@ class PrincipalForgotten(Request, frozen=True):
 @operation(
     Effect.READ,
     "POST /api/v1/principals/forgotten",
-    family="power",
+    cli=("person", "erasure-status"),
+    aliases=("principal forgotten", "person forgotten"),
     admin=True,
-    cli=("principal", "forgotten"),
     human="holdfast.features.people.render:render_erasure",
-    examples=(Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),),
+    examples=(Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"), Example({"name": "eve"}, prepared=True)),
 )
 def principal_forgotten(ctx: Context, request: PrincipalForgotten) -> ErasureView:
     """Show the record of a person's erasure."""

@@ -1,4 +1,4 @@
-"""The `why-not` operation."""
+"""The `recalls why-not` operation."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -56,13 +56,16 @@ class WhyNotResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/recall/why-not",
-    family="power",
+    cli=("recalls", "why-not"),
+    aliases=("why-not",),
     human="holdfast.features.recall.render:render_explanation",
     examples=(
         Example({"id": "no-such-memory", "context": "when do we deploy?"}, error="NOT_FOUND"),
         Example({"id": "no-such-memory"}, error="VALIDATION_FAILED"),
         Example({"id": "none", "context": "x", "known_at": "2026-11-01", "as_of": "2026-10-01"}, error="NOT_FOUND"),
         Example({"id": "none", "context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
+        Example({"id": "c05d6e93", "context": "when do we deploy?"}, prepared=True),
+        Example({"id": "c05d6e93", "context": "when do we deploy?", "limit": 3}, prepared=True),
     ),
 )
 def why_not(ctx: Context, request: WhyNot) -> WhyNotResult:

@@ -43,12 +43,15 @@ class FeedbackResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/recalls/{recall_id}/feedback",
-    family="power",
+    cli=("recalls", "feedback"),
+    aliases=("feedback",),
     human="holdfast.features.recall.render:render_feedback",
     examples=(
         Example({"recall_id": "no-such-recall", "verdict": "used", "ids": ["x"]}, error="NOT_FOUND"),
         Example({"recall_id": "no-such-recall"}, error="VALIDATION_FAILED"),
         Example({"recall_id": "x", "verdict": "splendid", "ids": ["x"]}, error="VALIDATION_FAILED"),
+        Example({"recall_id": "e08a4f6d", "verdict": "used", "ids": ["1f3a9c20"]}, prepared=True),
+        Example({"recall_id": "e08a4f6d", "verdict": "ignored", "ids": ["8b2e41d7"]}, prepared=True),
     ),
 )
 def feedback(ctx: Context, request: Feedback) -> FeedbackResult:
@@ -70,7 +73,7 @@ def feedback(ctx: Context, request: Feedback) -> FeedbackResult:
 
 
 class Recalls(Request, frozen=True):
-    agent_id: AgentId | None = None
+    agent_id: Annotated[AgentId, Meta(description="Only those of this agent.")] | None = None
     before: Annotated[str, Meta(max_length=128, description="Only recalls before this recall_id.")] = ""
     limit: Limit = 20
 
@@ -104,7 +107,7 @@ class RecallPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/recalls",
-    family="power",
+    aliases=("recalls list",),
     human="holdfast.features.recall.render:render_recall_log",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )

@@ -171,7 +171,6 @@ class RecallResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/recall",
-    family="core",
     stage="recall",
     human="holdfast.features.recall.render:render_recall",
     examples=(
@@ -183,6 +182,8 @@ class RecallResult(Struct, frozen=True, kw_only=True):
         Example({"context": "when do we deploy?", "note": False}),
         Example({"context": "x", "known_at": "yesterday"}, error="VALIDATION_FAILED"),
         Example({"context": "x", "limit": 51}, error="VALIDATION_FAILED"),
+        Example({"context": "when do we deploy?"}, prepared=True),
+        Example({"context": "what was decided last week?", "namespace": "shop", "explain": True}, prepared=True),
     ),
 )
 def recall(ctx: Context, request: Recall) -> RecallResult:
@@ -355,9 +356,14 @@ class ReembedResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/reembed",
-    family="lifecycle",
+    cli=("admin", "reembed"),
+    aliases=("reembed",),
     human="holdfast.features.recall.render:render_reembedding",
-    examples=(Example({"everything": "perhaps"}, error="VALIDATION_FAILED"),),
+    examples=(
+        Example({"everything": "perhaps"}, error="VALIDATION_FAILED"),
+        Example({}, prepared=True),
+        Example({"everything": True}, prepared=True),
+    ),
 )
 def reembed(ctx: Context, request: ReembedRequest) -> ReembedResult:
     """Compute missing embeddings. Keyword recall keeps working."""

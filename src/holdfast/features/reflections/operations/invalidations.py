@@ -84,14 +84,16 @@ def invalidation_view(shown: NoticeView) -> InvalidationView:
 @operation(
     Effect.READ,
     "GET /api/v1/invalidations",
-    family="power",
-    cli=("invalidations", "list"),
+    cli=("stale",),
+    aliases=("invalidations list", "stale list"),
     human="holdfast.features.reflections.render:render_invalidations",
     examples=(
         Example({}),
         Example({"status": ["open", "acknowledged"], "namespace": "team", "limit": 5}),
         Example({"status": ["forgotten"]}, error="VALIDATION_FAILED"),
         Example({"dependent_id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({}, prepared=True),
+        Example({"status": ["open"], "namespace": "shop"}, prepared=True),
     ),
 )
 def invalidations(ctx: Context, request: Invalidations) -> InvalidationPage:
@@ -154,10 +156,10 @@ _EXAMPLES = (
 @operation(
     Effect.WRITE,
     "POST /api/v1/invalidations/acknowledge",
-    family="power",
-    cli=("invalidations", "acknowledge"),
+    cli=("stale", "acknowledge"),
+    aliases=("invalidations acknowledge",),
     human="holdfast.features.reflections.render:render_resolutions",
-    examples=_EXAMPLES,
+    examples=(*_EXAMPLES, Example({"ids": ["af52c718"]}, prepared=True)),
 )
 def invalidations_acknowledge(ctx: Context, request: SetInvalidationStatus) -> InvalidationOutcomes:
     """Acknowledge notices; the memories stay stale."""
@@ -167,10 +169,10 @@ def invalidations_acknowledge(ctx: Context, request: SetInvalidationStatus) -> I
 @operation(
     Effect.WRITE,
     "POST /api/v1/invalidations/resolve",
-    family="power",
-    cli=("invalidations", "resolve"),
+    cli=("stale", "resolve"),
+    aliases=("invalidations resolve",),
     human="holdfast.features.reflections.render:render_resolutions",
-    examples=_EXAMPLES,
+    examples=(*_EXAMPLES, Example({"ids": ["af52c718"]}, prepared=True)),
 )
 def invalidations_resolve(ctx: Context, request: SetInvalidationStatus) -> InvalidationOutcomes:
     """Mark as resolved; returns suggested sources for a new reflection."""
@@ -180,10 +182,10 @@ def invalidations_resolve(ctx: Context, request: SetInvalidationStatus) -> Inval
 @operation(
     Effect.WRITE,
     "POST /api/v1/invalidations/dismiss",
-    family="power",
-    cli=("invalidations", "dismiss"),
+    cli=("stale", "dismiss"),
+    aliases=("invalidations dismiss",),
     human="holdfast.features.reflections.render:render_resolutions",
-    examples=_EXAMPLES,
+    examples=(*_EXAMPLES, Example({"ids": ["af52c718"], "reason": "Still true."}, prepared=True)),
 )
 def invalidations_dismiss(ctx: Context, request: SetInvalidationStatus) -> InvalidationOutcomes:
     """Dismiss notices: the memory is still correct."""
@@ -217,11 +219,13 @@ class DependentsResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/memories/{id}/dependents",
-    family="power",
+    cli=("graph", "dependents"),
+    aliases=("dependents",),
     human="holdfast.features.reflections.render:render_dependents",
     examples=(
         Example({"id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"id": "any", "hops": 0}, error="VALIDATION_FAILED"),
+        Example({"id": "1f3a9c20"}, prepared=True),
     ),
 )
 def dependents(ctx: Context, request: Dependents) -> DependentsResult:

@@ -79,7 +79,6 @@ class ReflectResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/reflect",
-    family="power",
     stage="reflect",
     waits=True,
     human="holdfast.features.reflections.render:render_reflection",
@@ -87,6 +86,14 @@ class ReflectResult(Struct, frozen=True, kw_only=True):
         Example({"source_ids": ["no-such-memory"], "title": "So", "content": "It follows."}, error="NOT_FOUND"),
         Example({"source_ids": [], "title": "So", "content": "It follows."}, error="VALIDATION_FAILED"),
         Example({"source_ids": ["one"], "title": "So"}, error="VALIDATION_FAILED"),
+        Example(
+            {
+                "source_ids": ["1f3a9c20", "8b2e41d7"],
+                "title": "Release routine",
+                "content": "Deploys are routine and reversible.",
+            },
+            prepared=True,
+        ),
     ),
 )
 def reflect(ctx: Context, request: Reflect) -> ReflectResult:
@@ -142,8 +149,12 @@ class ReflectionOriginResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/reflections/{memory_id}/origin",
-    family="power",
-    examples=(Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),),
+    cli=("reflect", "origin"),
+    aliases=("reflection-origin",),
+    examples=(
+        Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
+        Example({"memory_id": "5e9d07fa"}, prepared=True),
+    ),
 )
 def reflection_origin(ctx: Context, request: ReflectionOrigin) -> ReflectionOriginResult:
     """Show who created a reflection, on which node, and its depths."""
@@ -173,11 +184,14 @@ class ReflectionText(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/reflections/{memory_id}/export",
-    family="power",
+    cli=("reflect", "export"),
+    aliases=("export-reflection",),
     human="holdfast.features.reflections.render:render_reflection_text",
     examples=(
         Example({"memory_id": "no-such-memory"}, error="NOT_FOUND"),
         Example({"memory_id": "one", "format": "pdf"}, error="VALIDATION_FAILED"),
+        Example({"memory_id": "5e9d07fa"}, prepared=True),
+        Example({"memory_id": "5e9d07fa", "format": "json"}, prepared=True),
     ),
 )
 def export_reflection(ctx: Context, request: ExportReflection) -> ReflectionText:
@@ -211,9 +225,14 @@ class ExportReflectionsResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/reflections/export",
-    family="power",
+    cli=("reflect", "export-all"),
+    aliases=("export-reflections",),
     surfaces=("library", "cli"),
-    examples=(Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),),
+    examples=(
+        Example({"out_dir": "reflections", "namespace": "no blanks"}, error="VALIDATION_FAILED"),
+        Example({"out_dir": "reflections"}, prepared=True),
+        Example({"out_dir": "reflections", "namespace": "shop"}, prepared=True),
+    ),
 )
 def export_reflections(ctx: Context, request: ExportReflections, progress: Progress) -> ExportReflectionsResult:
     """Export all visible reflections to a folder of Markdown files.
@@ -258,11 +277,16 @@ class ImportReflectionsResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/reflections/import",
-    family="power",
+    cli=("reflect", "import"),
+    aliases=("import-reflections",),
     stage="store",
     admin=True,
     surfaces=("library", "cli"),
-    examples=(Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),),
+    examples=(
+        Example({"path": "no/such/folder"}, error="VALIDATION_FAILED"),
+        Example({"path": "exported"}, prepared=True),
+        Example({"path": "exported", "dry_run": True}, prepared=True),
+    ),
 )
 def import_reflections(ctx: Context, request: ImportReflections, progress: Progress) -> ImportReflectionsResult:
     """Import reflections from a folder of files, in one transaction.
@@ -330,13 +354,16 @@ class Suggestions(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/reflections/suggest",
-    family="power",
+    cli=("reflect", "suggest"),
+    aliases=("reflect-suggest",),
     asks=True,
     human="holdfast.features.reflections.render:render_suggestions",
     examples=(
         Example({"namespace": "team"}),
         Example({"dry_run": True, "again": True, "draft": False}),
         Example({"min_size": 5, "max_size": 4}, error="VALIDATION_FAILED"),
+        Example({"namespace": "shop"}, prepared=True),
+        Example({"days": 7, "dry_run": True}, prepared=True),
     ),
 )
 def reflect_suggest(ctx: Context, request: ReflectSuggest) -> Suggestions:
@@ -385,8 +412,12 @@ class DismissResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/reflections/dismiss",
-    family="power",
-    examples=(Example({"offer_id": "no-such-offer"}, error="NOT_FOUND"),),
+    cli=("reflect", "dismiss"),
+    aliases=("reflect-dismiss",),
+    examples=(
+        Example({"offer_id": "no-such-offer"}, error="NOT_FOUND"),
+        Example({"offer_id": "d9023e7f"}, prepared=True),
+    ),
 )
 def reflect_dismiss(ctx: Context, request: ReflectDismiss) -> DismissResult:
     """Never propose these sources together again."""

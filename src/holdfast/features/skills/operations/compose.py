@@ -79,12 +79,13 @@ FRAME = "[]"
 @operation(
     Effect.READ,
     "POST /api/v1/skill/{skill_id}/compose",
-    family="power",
     cli=("skill", "compose"),
     human="holdfast.features.skills.render:render_skill_composition",
     examples=(
         Example({"skill_id": "no-such-skill", "query": "deploy on Friday"}, error="NOT_FOUND"),
         Example({"skill_id": "deploy", "budget_tokens": 32_001}, error="VALIDATION_FAILED"),
+        Example({"skill_id": "deploy"}, prepared=True),
+        Example({"skill_id": "deploy", "query": "roll back a release"}, prepared=True),
     ),
 )
 def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillComposeResult:

@@ -47,7 +47,6 @@ class SkillPromoteResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/skill/{reflection_id}/promote",
-    family="power",
     cli=("skill", "promote"),
     human="holdfast.features.skills.render:render_skill_promotion",
     status=201,
@@ -55,6 +54,14 @@ class SkillPromoteResult(Struct, frozen=True, kw_only=True):
         Example(
             {"reflection_id": "no-such-memory", "skill_name": "deploy", "skill_description": "How we deploy."},
             error="NOT_FOUND",
+        ),
+        Example(
+            {
+                "reflection_id": "5e9d07fa",
+                "skill_name": "release-routine",
+                "skill_description": "When a release is due.",
+            },
+            prepared=True,
         ),
     ),
 )
@@ -100,10 +107,12 @@ class SkillRollbackResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/skill/{skill_id}/rollback",
-    family="power",
     cli=("skill", "rollback"),
     human="holdfast.features.skills.render:render_skill_rollback",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_rollback(ctx: Context, request: SkillRollback) -> SkillRollbackResult:
     """Make the previous version of a skill, or a given one, current again.
@@ -138,10 +147,12 @@ class SkillDeleteResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/skill/{skill_id}",
-    family="power",
     cli=("skill", "delete"),
     human="holdfast.features.skills.render:render_skill_deletion",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_delete(ctx: Context, request: SkillDelete) -> SkillDeleteResult:
     """Delete a skill with all its versions; `undo` restores it.
@@ -183,10 +194,12 @@ class SkillHistoryResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/skill/{skill_id}/history",
-    family="power",
     cli=("skill", "history"),
     human="holdfast.features.skills.render:render_skill_history",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_history(ctx: Context, request: SkillHistory) -> SkillHistoryResult:
     """Show all versions of a skill and when each was current."""

@@ -92,7 +92,6 @@ class SkillRegisterResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/skill/register",
-    family="power",
     cli=("skill", "register"),
     human="holdfast.features.skills.render:render_skill_registration",
     status=201,
@@ -111,6 +110,7 @@ class SkillRegisterResult(Struct, frozen=True, kw_only=True):
         Example({"inline_skill": EXAMPLE, "files": [{"path": "../x", "content": "x"}]}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
         Example({"archive": "bm90IGFuIGFyY2hpdmU="}, error="VALIDATION_FAILED"),
+        Example({"folder_path": "skills/deploy"}, prepared=True),
     ),
 )
 def skill_register(ctx: Context, request: SkillRegister) -> SkillRegisterResult:
@@ -228,13 +228,13 @@ class SkillListResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/skill/list",
-    family="power",
     cli=("skill", "list"),
     human="holdfast.features.skills.render:render_skills",
     examples=(
         Example({}),
         Example({"query": "how do we deploy?", "namespace": "team"}),
         Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"query": "how do we deploy?"}, prepared=True),
     ),
 )
 def skill_list(ctx: Context, request: SkillList) -> SkillListResult:
@@ -272,10 +272,12 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/skill/{skill_id}",
-    family="power",
     cli=("skill", "get"),
     human="holdfast.features.skills.render:render_skill",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy"}, prepared=True),
+    ),
 )
 def skill_get(ctx: Context, request: SkillGet) -> SkillDetailView:
     """Read a skill: instructions, frontmatter and list of files."""
@@ -319,10 +321,12 @@ class ResourceContent(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/skill/{skill_id}/resource",
-    family="power",
     cli=("skill", "resource"),
     human="holdfast.features.skills.render:render_skill_resource",
-    examples=(Example({"skill_id": "no-such-skill", "resource_path": "scripts/deploy.sh"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill", "resource_path": "scripts/deploy.sh"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy", "resource_path": "scripts/deploy.sh"}, prepared=True),
+    ),
 )
 def skill_resource(ctx: Context, request: SkillResource) -> ResourceContent:
     """Read one file of a skill, verified against its digest."""
@@ -379,10 +383,12 @@ class SkillExportResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/skill/{skill_id}/export",
-    family="power",
     cli=("skill", "export"),
     human="holdfast.features.skills.render:render_skill_export",
-    examples=(Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"skill_id": "no-such-skill"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy", "target_folder": "deploy-copy"}, prepared=True),
+    ),
 )
 def skill_export(ctx: Context, request: SkillExport) -> SkillExportResult:
     """Export every file of a skill, byte for byte."""

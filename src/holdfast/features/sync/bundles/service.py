@@ -63,7 +63,7 @@ def write_bundle(ctx: Context, file: str, since: int, peer: str | None = None) -
 def _get_peer_scope(session: Session, name: str) -> PeerScope:
     if peer := peers.find_by_name(session, name):
         return peer.scope
-    raise NotFound(f"No peer {name!r}. List peers with `holdfast peers list`.", peer=name)
+    raise NotFound(f"No peer {name!r}. List peers with `holdfast sync peers`.", peer=name)
 
 
 def _build_head(ctx: Context, session: Session, since: int, scope: PeerScope) -> BundleHead:
@@ -188,7 +188,7 @@ def _must_be_known(session: Session, head: BundleHead, *, trust_sender: bool) ->
     if not (peer or is_known or trust_sender):
         raise Forbidden(
             f"The bundle is from {head.node}, which is not an enrolled peer (key {head.public_key[:16]}…). Enrol it "
-            "with `holdfast peers add` or, if you trust the file, import it with --trust-sender."
+            "with `holdfast sync peers add` or, if you trust the file, import it with --trust-sender."
         )
 
 

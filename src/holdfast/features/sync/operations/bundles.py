@@ -38,7 +38,8 @@ class BundleExportResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/sync/export-bundle",
-    family="other",
+    cli=("sync", "bundle", "export"),
+    aliases=("sync-export-bundle", "sync export-bundle"),
     admin=True,
     surfaces=("library", "cli"),
     human="holdfast.features.sync.render:render_bundle_export",
@@ -47,12 +48,14 @@ class BundleExportResult(Struct, frozen=True, kw_only=True):
         Example({"file": "x.bundle", "since": -1}, error="VALIDATION_FAILED"),
         Example({"file": "x.bundle", "peer": "nobody"}, error="NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "to-laptop.bundle"}, prepared=True),
+        Example({"file": "to-laptop.bundle", "peer": "laptop"}, prepared=True),
     ),
 )
 def sync_export_bundle(ctx: Context, request: ExportBundle, progress: Progress) -> BundleExportResult:
     """Write changes to a signed, compressed file for another store.
 
-    The file is complete or not written at all. Import it with `sync import-bundle`. Without `peer` it contains
+    The file is complete or not written at all. Import it with `sync bundle import`. Without `peer` it contains
     everything after `since`, private memories included: protect it like the store.
     """
     done = write_bundle(ctx, request.file, request.since, request.peer)
@@ -89,14 +92,20 @@ class BundleImportResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/sync/import-bundle",
-    family="other",
+    cli=("sync", "bundle", "import"),
+    aliases=("sync-import-bundle", "sync import-bundle"),
     admin=True,
     surfaces=("library", "cli"),
     human="holdfast.features.sync.render:render_bundle_import",
-    examples=(Example({"file": "no/such.bundle"}, error="VALIDATION_FAILED"), Example({}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"file": "no/such.bundle"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "from-laptop.bundle", "trust_sender": True}, prepared=True),
+        Example({"file": "from-laptop.bundle", "trust_sender": True, "dry_run": True}, prepared=True),
+    ),
 )
 def sync_import_bundle(ctx: Context, request: ImportBundle, progress: Progress) -> BundleImportResult:
-    """Apply a bundle written by `sync export-bundle`.
+    """Apply a bundle written by `sync bundle export`.
 
     The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
     leave a gap is rejected, and the error lists the missing changes.

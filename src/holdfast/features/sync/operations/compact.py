@@ -42,12 +42,18 @@ class CompactResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/compact",
-    family="other",
+    cli=("admin", "compact"),
+    aliases=("compact",),
     admin=True,
     irreversible=True,
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.render:render_compaction",
-    examples=(Example({"dry_run": True}), Example({"older_than": -1}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"dry_run": True}),
+        Example({"older_than": -1}, error="VALIDATION_FAILED"),
+        Example({"dry_run": True}, prepared=True),
+        Example({"older_than": 90}, prepared=True),
+    ),
 )
 def compact(ctx: Context, request: Compact, progress: Progress) -> CompactResult:
     """Compact old history to final states, once every enrolled peer has it.

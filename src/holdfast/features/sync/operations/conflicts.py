@@ -78,8 +78,8 @@ class Conflicts(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/conflicts",
-    family="power",
-    cli=("conflicts", "list"),
+    cli=("sync", "conflicts"),
+    aliases=("conflicts list", "sync conflicts list"),
     human="holdfast.features.sync.render:render_conflicts",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
@@ -102,10 +102,10 @@ class ConflictShow(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/conflicts/{id}",
-    family="power",
-    cli=("conflicts", "show"),
+    cli=("sync", "conflicts", "show"),
+    aliases=("conflicts show",),
     human="holdfast.features.sync.render:render_conflict",
-    examples=(Example({"id": "no-such-conflict"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-conflict"}, error="NOT_FOUND"), Example({"id": "6ae170b8"}, prepared=True)),
 )
 def conflicts_show(ctx: Context, request: ConflictShow) -> ConflictView:
     """Show both values of a conflict."""
@@ -139,15 +139,17 @@ def _parts(ctx: Context, request: ConflictResolve) -> StageEffects:
 @operation(
     Effect.WRITE,
     "POST /api/v1/conflicts/{id}/resolve",
-    family="power",
+    cli=("sync", "conflicts", "resolve"),
+    aliases=("conflicts resolve",),
     stages=("store", "delete", "link"),
     parts=_parts,
-    cli=("conflicts", "resolve"),
     human="holdfast.features.sync.render:render_conflict_resolution",
     examples=(
         Example({"id": "no-such-conflict", "keep": "shown"}, error="NOT_FOUND"),
         Example({"id": "no-such-conflict", "keep": "neither"}, error="VALIDATION_FAILED"),
         Example({"id": "no-such-conflict", "keep": "mine", "value": "Mine, edited."}, error="VALIDATION_FAILED"),
+        Example({"id": "6ae170b8", "keep": "mine"}, prepared=True),
+        Example({"id": "6ae170b8", "keep": "edited", "value": "We deploy on Wednesdays."}, prepared=True),
     ),
 )
 def conflicts_resolve(ctx: Context, request: ConflictResolve) -> ConflictResolveResult:

@@ -17,7 +17,7 @@ Name = Annotated[
     str, Meta(min_length=1, max_length=64, description="A local name for the peer.", extra={"argument": True})
 ]
 TokenText = Annotated[
-    str, Meta(min_length=1, max_length=512, description="The output of `peers token` on the other store.")
+    str, Meta(min_length=1, max_length=512, description="The output of `sync peers token` on the other store.")
 ]
 Patterns = list[Annotated[str, Meta(max_length=514)]]
 Tell = Annotated[Patterns, Meta(max_length=32, description="Namespaces it may read: team/**, notes/*, ** for all.")]
@@ -70,9 +70,9 @@ def peer_view(peer: "Peer") -> PeerView:
     Effect.READ,
     "GET /api/v1/peers/token",
     makes_store=True,
-    family="other",
+    cli=("sync", "peers", "token"),
+    aliases=("peers token",),
     admin=True,
-    cli=("peers", "token"),
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.peers.render:render_peer_token",
     examples=(Example({}),),
@@ -96,16 +96,27 @@ class PeerAdd(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/peers",
-    family="other",
+    cli=("sync", "peers", "add"),
+    aliases=("peers add",),
     status=201,
     admin=True,
-    cli=("peers", "add"),
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.peers.render:render_peer",
     examples=(
         Example({"name": "desk", "token": NO_TOKEN}, error="VALIDATION_FAILED"),
         Example({"name": "no blanks", "token": NO_TOKEN}, error="VALIDATION_FAILED"),
         Example({"name": "desk"}, error="VALIDATION_FAILED"),
+        Example(
+            {
+                "name": "desk",
+                "token": "TOKEN",
+                "url": "https://desk.example:9077",
+                "tell": ["shop/**"],
+                "take": ["shop/**"],
+            },
+            prepared=True,
+        ),
+        Example({"name": "desk", "token": "TOKEN", "tell": ["**"], "take": [""]}, prepared=True),
     ),
 )
 def peer_add(ctx: Context, request: PeerAdd) -> PeerView:
@@ -131,9 +142,9 @@ def peer_add(ctx: Context, request: PeerAdd) -> PeerView:
 @operation(
     Effect.READ,
     "GET /api/v1/peers",
-    family="other",
+    cli=("sync", "peers"),
+    aliases=("peers list", "sync peers list"),
     admin=True,
-    cli=("peers", "list"),
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.peers.render:render_peers",
     examples=(Example({}),),
@@ -157,12 +168,15 @@ class PeerSet(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "PATCH /api/v1/peers/{name}",
-    family="other",
+    cli=("sync", "peers", "set"),
+    aliases=("peers set",),
     admin=True,
-    cli=("peers", "set"),
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.peers.render:render_peer",
-    examples=(Example({"name": "nobody", "tell": ["team/**"]}, error="NOT_FOUND"),),
+    examples=(
+        Example({"name": "nobody", "tell": ["team/**"]}, error="NOT_FOUND"),
+        Example({"name": "laptop", "tell": ["shop/**"]}, prepared=True),
+    ),
 )
 def peer_set(ctx: Context, request: PeerSet) -> PeerView:
     """Change the settings of a peer; omitted fields keep their values.
@@ -191,12 +205,12 @@ class PeerRemove(Request, frozen=True):
 @operation(
     Effect.DESTROY,
     "DELETE /api/v1/peers/{name}",
-    family="other",
+    cli=("sync", "peers", "remove"),
+    aliases=("peers remove",),
     admin=True,
-    cli=("peers", "remove"),
     surfaces=("library", "cli", "http"),
     human="holdfast.features.sync.peers.render:render_peer_removal",
-    examples=(Example({"name": "nobody"}, error="NOT_FOUND"),),
+    examples=(Example({"name": "nobody"}, error="NOT_FOUND"), Example({"name": "laptop"}, prepared=True)),
 )
 def peer_remove(ctx: Context, request: PeerRemove) -> PeerView:
     """Remove a peer immediately; data it sent before stays."""
@@ -228,13 +242,17 @@ class CertificateResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/peers/certificates",
-    family="other",
+    cli=("sync", "peers", "certificate"),
+    aliases=("peers certificate",),
     admin=True,
-    cli=("peers", "certificate"),
     surfaces=("library", "cli"),
     opens_nothing=True,
     human="holdfast.features.sync.peers.render:render_peer_certificate",
-    examples=(Example({"name": "no blanks"}, error="VALIDATION_FAILED"),),
+    examples=(
+        Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
+        Example({"name": "desk"}, prepared=True),
+        Example({"name": "desk", "host": ["desk.example", "192.0.2.7"]}, prepared=True),
+    ),
 )
 def peer_certificate(ctx: Context, request: PeerCertificate) -> CertificateResult:
     """Create a server and client certificate for a store.

@@ -34,7 +34,6 @@ class PeerHello(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/peer/hello",
-    family="other",
     surfaces=("library", "http"),
     whole="message",
     most_bytes=MAX_MESSAGE_BYTES,
@@ -63,7 +62,6 @@ class PeerFeed(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "POST /api/v1/peer/feed",
-    family="other",
     surfaces=("library", "http"),
     whole="message",
     most_bytes=MAX_MESSAGE_BYTES,
@@ -96,7 +94,6 @@ class PeerTakeResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/peer/take",
-    family="other",
     surfaces=("library", "http"),
     whole="message",
     most_bytes=MAX_MESSAGE_BYTES,

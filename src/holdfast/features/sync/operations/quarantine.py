@@ -81,9 +81,9 @@ class QuarantinePage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/quarantine",
-    family="power",
+    cli=("sync", "quarantine"),
+    aliases=("quarantine list", "sync quarantine list"),
     admin=True,
-    cli=("quarantine", "list"),
     human="holdfast.features.sync.quarantine.render:render_quarantine",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
@@ -110,11 +110,11 @@ class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True)
 @operation(
     Effect.READ,
     "GET /api/v1/quarantine/{id}",
-    family="power",
+    cli=("sync", "quarantine", "show"),
+    aliases=("quarantine show",),
     admin=True,
-    cli=("quarantine", "show"),
     human="holdfast.features.sync.quarantine.render:render_quarantined_change",
-    examples=(Example({"id": "no-such-change"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-change"}, error="NOT_FOUND"), Example({"id": "b8d35f02"}, prepared=True)),
 )
 def quarantine_show(ctx: Context, request: QuarantineShow) -> QuarantinedChangeDetails:
     """Show a rejected change and its content."""
@@ -149,11 +149,15 @@ class QuarantineRetryResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/quarantine/retry",
-    family="power",
+    cli=("sync", "quarantine", "retry"),
+    aliases=("quarantine retry",),
     admin=True,
-    cli=("quarantine", "retry"),
     human="holdfast.features.sync.quarantine.render:render_quarantine_retry",
-    examples=(Example({}), Example({"ids": ["no-such-change"]}, error="NOT_FOUND")),
+    examples=(
+        Example({}),
+        Example({"ids": ["no-such-change"]}, error="NOT_FOUND"),
+        Example({"ids": ["b8d35f02"]}, prepared=True),
+    ),
 )
 def quarantine_retry(ctx: Context, request: QuarantineRetry) -> QuarantineRetryResult:
     """Retry changes in quarantine as if they had just arrived.
@@ -191,12 +195,16 @@ class QuarantineDropResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.DESTROY,
     "POST /api/v1/quarantine/drop",
-    family="power",
+    cli=("sync", "quarantine", "drop"),
+    aliases=("quarantine drop",),
     admin=True,
     irreversible=True,
-    cli=("quarantine", "drop"),
     human="holdfast.features.sync.quarantine.render:render_quarantine_drop",
-    examples=(Example({"ids": ["no-such-change"]}, error="NOT_FOUND"), Example({"ids": []}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"ids": ["no-such-change"]}, error="NOT_FOUND"),
+        Example({"ids": []}, error="VALIDATION_FAILED"),
+        Example({"ids": ["b8d35f02"]}, prepared=True),
+    ),
 )
 def quarantine_drop(ctx: Context, request: QuarantineDrop) -> QuarantineDropResult:
     """Delete changes from quarantine and reject them in the future.

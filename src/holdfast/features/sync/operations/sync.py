@@ -83,7 +83,6 @@ class SyncReport(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/sync",
-    family="other",
     admin=True,
     surfaces=("library", "cli"),
     human="holdfast.features.sync.render:render_sync",
@@ -91,6 +90,8 @@ class SyncReport(Struct, frozen=True, kw_only=True):
         Example({"remote": "no/such/memory.db"}, error="STORE_NOT_FOUND"),
         Example({"remote": "x.db", "direction": "sideways"}, error="VALIDATION_FAILED"),
         Example({}, error="VALIDATION_FAILED"),
+        Example({"remote": "laptop.db"}, prepared=True),
+        Example({"remote": "laptop.db", "direction": "pull", "dry_run": True}, prepared=True),
     ),
 )
 def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
@@ -166,7 +167,12 @@ class SyncDigest(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    Effect.READ, "GET /api/v1/sync/digest", family="other", admin=True, cli=("sync-digest",), examples=(Example({}),)
+    Effect.READ,
+    "GET /api/v1/sync/digest",
+    cli=("sync", "digest"),
+    aliases=("sync-digest",),
+    admin=True,
+    examples=(Example({}),),
 )
 def sync_digest(ctx: Context, request: EmptyRequest) -> SyncDigest:
     """Print the digest of this store, to compare it with another."""
@@ -231,7 +237,8 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/sync/status",
-    family="other",
+    cli=("sync", "status"),
+    aliases=("sync-status",),
     admin=True,
     human="holdfast.features.sync.render:render_sync_status",
     examples=(Example({}),),

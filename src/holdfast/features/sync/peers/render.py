@@ -20,7 +20,7 @@ def render_peer(answer: Any) -> Iterator[str]:
 
 def render_peers(answer: Any) -> Iterator[str]:
     if not answer.peers:
-        yield "No peers. Add one with `holdfast peers add NAME TOKEN`."
+        yield "No peers. Add one with `holdfast sync peers add NAME TOKEN`."
         return
     rows = (
         (

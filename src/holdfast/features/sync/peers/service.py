@@ -67,7 +67,7 @@ def _must_be_new(session: Session, peer: Peer) -> None:
     if peer.node == journal.get_head(session).node:
         raise Conflict("This is the token of this store. Use the token that the other store prints.")
     if peers.find_by_name(session, peer.name) is not None:
-        raise Conflict(f"Peer {peer.name!r} exists already. Change it with `holdfast peers set`.", name=peer.name)
+        raise Conflict(f"Peer {peer.name!r} exists already. Change it with `holdfast sync peers set`.", name=peer.name)
     if (known := peers.find_by_node(session, peer.node)) is not None:
         raise Conflict(f"This store is enrolled already, as {known.name!r}.", name=known.name)
 
@@ -108,7 +108,7 @@ def change_peer(
 def _replace_key(peer: Peer, token: PeerToken) -> Peer:
     if token.node != peer.node:
         raise Conflict(
-            f"This token belongs to a different store than {peer.name!r}. Enrol it with `holdfast peers add`."
+            f"This token belongs to a different store than {peer.name!r}. Enrol it with `holdfast sync peers add`."
         )
     return replace(peer, public_key=token.public_key)
 
@@ -132,7 +132,7 @@ def list_peers(ctx: Context) -> list[Peer]:
 def _get_peer(session: Session, name: str) -> Peer:
     peer = peers.find_by_name(session, name)
     if peer is None:
-        raise NotFound(f"No peer {name!r}. List peers with `holdfast peers list`.", name=name)
+        raise NotFound(f"No peer {name!r}. List peers with `holdfast sync peers`.", name=name)
     return peer
 
 

@@ -41,6 +41,6 @@ def _checksum(payload: bytes) -> bytes:
 
 def _token_error() -> Invalid:
     return Invalid(
-        "token: incomplete or invalid. Copy the whole line that `holdfast peers token` prints on the other store.",
+        "token: incomplete or invalid. Copy the whole line that `holdfast sync peers token` prints on the other store.",
         fields=["token"],
     )

@@ -71,7 +71,7 @@ def get_by_id(session: Session, id: str) -> QuarantinedChange:
             row = session.row("quarantine_get", origin=origin, n=n)
             assert row is not None
             return _to_quarantined(row)
-    raise NotFound("No such change in quarantine. List them with `holdfast quarantine list`.", id=id)
+    raise NotFound("No such change in quarantine. List them with `holdfast sync quarantine`.", id=id)
 
 
 def drop_change(session: Session, quarantined: QuarantinedChange, agent: str, now: int) -> None:

@@ -35,11 +35,11 @@ class HeartbeatResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/heartbeat",
-    family="power",
     cli=("task", "heartbeat"),
     examples=(
         Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),
         Example({"id": "no-such-task", "token": 0}, error="VALIDATION_FAILED"),
+        Example({"id": "2c9f58e3", "token": 1}, prepared=True),
     ),
 )
 def task_heartbeat(ctx: Context, request: TaskHeartbeat) -> HeartbeatResult:
@@ -66,10 +66,13 @@ class FinishResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/finish",
-    family="power",
     cli=("task", "finish"),
     human="holdfast.features.tasks.render:render_finished_task",
-    examples=(Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),
+        Example({"id": "2c9f58e3", "token": 1}, prepared=True),
+        Example({"id": "2c9f58e3", "token": 1, "error": "The printer is out of paper."}, prepared=True),
+    ),
 )
 def task_finish(ctx: Context, request: TaskFinish) -> FinishResult:
     """Finish a claimed task: done, or failed with an error and retried later.

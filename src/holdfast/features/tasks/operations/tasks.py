@@ -162,7 +162,6 @@ class TaskAddResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks",
-    family="power",
     cli=("task", "add"),
     status=201,
     human="holdfast.features.tasks.render:render_added_task",
@@ -170,6 +169,8 @@ class TaskAddResult(Struct, frozen=True, kw_only=True):
         Example({"title": "Pay the rent", "due_at": "2030-01-31T09:00", "zone": "Europe/Berlin", "repeat": "monthly"}),
         Example({"title": "Pay the rent", "due_at": "tomorrow at nine"}, error="VALIDATION_FAILED"),
         Example({"title": "Pay", "due_at": "2030-01-31", "repeat": "0 0 31 2 *"}, error="VALIDATION_FAILED"),
+        Example({"title": "Pay the rent", "due_at": "2030-01-31T09:00", "zone": "Europe/Berlin"}, prepared=True),
+        Example({"title": "Stand-up", "due_at": "2030-01-31T09:00", "repeat": "weekdays"}, prepared=True),
     ),
 )
 def task_add(ctx: Context, request: TaskAdd) -> TaskAddResult:
@@ -219,13 +220,13 @@ class TaskPage(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.READ,
     "GET /api/v1/tasks",
-    family="power",
     cli=("task", "list"),
     human="holdfast.features.tasks.render:render_tasks",
     examples=(
         Example({}),
         Example({"state": ["failed"], "due": True}),
         Example({"limit": 0}, error="VALIDATION_FAILED"),
+        Example({"due": True}, prepared=True),
     ),
 )
 def task_list(ctx: Context, request: TaskList) -> TaskPage:
@@ -248,10 +249,13 @@ class TaskShow(Request, frozen=True):
 @operation(
     Effect.READ,
     "GET /api/v1/tasks/{id}",
-    family="power",
     cli=("task", "show"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "short"}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"id": "no-such-task"}, error="NOT_FOUND"),
+        Example({"id": "short"}, error="VALIDATION_FAILED"),
+        Example({"id": "7d20e4b1"}, prepared=True),
+    ),
 )
 def task_show(ctx: Context, request: TaskShow) -> TaskView:
     """Show a task."""
@@ -277,12 +281,13 @@ class TaskUpdate(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "PATCH /api/v1/tasks/{id}",
-    family="power",
     cli=("task", "update"),
     human="holdfast.features.tasks.render:render_task",
     examples=(
         Example({"id": "no-such-task", "title": "Pay"}, error="NOT_FOUND"),
         Example({"id": "no-such-task"}, error="VALIDATION_FAILED"),
+        Example({"id": "7d20e4b1", "title": "Water all plants"}, prepared=True),
+        Example({"id": "7d20e4b1", "due_at": "2030-02-01T09:00"}, prepared=True),
     ),
 )
 def task_update(ctx: Context, request: TaskUpdate) -> TaskView:
@@ -304,10 +309,12 @@ class TaskDefer(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/defer",
-    family="power",
     cli=("task", "defer"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),),
+    examples=(
+        Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),
+        Example({"id": "7d20e4b1", "until": "2030-02-01T09:00"}, prepared=True),
+    ),
 )
 def task_defer(ctx: Context, request: TaskDefer) -> TaskView:
     """Postpone the next occurrence of a task; later ones keep their times."""
@@ -323,10 +330,9 @@ class TaskChange(Request, frozen=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/cancel",
-    family="power",
     cli=("task", "cancel"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "7d20e4b1"}, prepared=True)),
 )
 def task_cancel(ctx: Context, request: TaskChange) -> TaskView:
     """Cancel a task; a running attempt is asked to stop."""
@@ -336,10 +342,9 @@ def task_cancel(ctx: Context, request: TaskChange) -> TaskView:
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/retry",
-    family="power",
     cli=("task", "retry"),
     human="holdfast.features.tasks.render:render_task",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "f4830a1d"}, prepared=True)),
 )
 def task_retry(ctx: Context, request: TaskChange) -> TaskView:
     """Retry a failed task immediately."""
@@ -392,10 +397,10 @@ def task_run_view(run: "TaskRun") -> TaskRunView:
 @operation(
     Effect.READ,
     "GET /api/v1/tasks/{id}/runs",
-    family="power",
-    cli=("task", "runs"),
+    cli=("task", "attempts"),
+    aliases=("task runs",),
     human="holdfast.features.tasks.render:render_task_runs",
-    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"),),
+    examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "f4830a1d"}, prepared=True)),
 )
 def task_runs(ctx: Context, request: TaskRuns) -> TaskRunPage:
     """List the attempts of a task, newest first."""
@@ -428,10 +433,14 @@ class ClaimResult(Struct, frozen=True, kw_only=True):
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/claim",
-    family="power",
     cli=("task", "claim"),
     human="holdfast.features.tasks.render:render_claims",
-    examples=(Example({"limit": 5}), Example({"seconds": 0}, error="VALIDATION_FAILED")),
+    examples=(
+        Example({"limit": 5}),
+        Example({"seconds": 0}, error="VALIDATION_FAILED"),
+        Example({}, prepared=True),
+        Example({"limit": 1, "seconds": 600}, prepared=True),
+    ),
 )
 def task_claim(ctx: Context, request: TaskClaim) -> ClaimResult:
     """Claim due tasks under a lease; each claim carries a fencing token.

@@ -13,7 +13,7 @@ export async function show(place, { query, signal }) {
     place,
     heading("Lessons", "Rules learned from outcomes; their confidence follows from successes and failures."),
     form(asked),
-    lessons.length ? lessons.map(lesson) : empty("No lessons.", "Add them with `holdfast lesson add` and `holdfast outcome record`."),
+    lessons.length ? lessons.map(lesson) : empty("No lessons.", "Add them with `holdfast learn lesson add` and `holdfast learn outcome record`."),
     lessons.length === MOST && el("p", { class: "faint" }, `Only the first ${MOST} are shown; choose a domain to see others.`),
   );
 }

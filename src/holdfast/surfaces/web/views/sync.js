@@ -12,7 +12,7 @@ export async function show(place, { signal }) {
     place,
     heading("Sync", "This store and its peers, as of the last contact."),
     figures(status),
-    status.peers.length ? [map(status), el("section", { class: "part" }, el("h2", {}, "Peers"), standings(status.peers))] : empty("No peers connected.", "Connect one with `holdfast peers add` or `holdfast sync`."),
+    status.peers.length ? [map(status), el("section", { class: "part" }, el("h2", {}, "Peers"), standings(status.peers))] : empty("No peers connected.", "Connect one with `holdfast sync peers add` or `holdfast sync`."),
   );
 }
 

@@ -1,0 +1,1 @@
+"""The words of the command line, and how help shows them."""

@@ -10,15 +10,15 @@ from holdfast.operations import REGISTRY
 class _Builder(type):
     """Builds the method of an operation on first use, so that start-up builds none."""
 
-    builder: str
+    _builder: str
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or not hasattr(cls, "_builder"):
             raise AttributeError(name)
         from holdfast.kernel.registry import library  # start-up: the command line calls no methods
 
-        owner = next(base for base in cls.__mro__ if "builder" in vars(base))
-        library.add_method(owner, REGISTRY, name, getattr(library, cls.builder))
+        owner = next(base for base in cls.__mro__ if "_builder" in vars(base))
+        library.add_method(owner, REGISTRY, name, getattr(library, cls._builder))
         return getattr(cls, python_name(name))
 
     def __dir__(cls) -> Iterable[str]:
@@ -40,10 +40,10 @@ class _Methods(metaclass=_Builder):
 class Operations(_Methods):
     """Every operation as a method."""
 
-    builder = "build_method"
+    _builder = "build_method"
 
 
 class AsyncOperations(_Methods):
     """Every operation as a method that is awaited."""
 
-    builder = "build_async_method"
+    _builder = "build_async_method"

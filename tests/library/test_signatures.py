@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,12 @@ def test_a_method_has_its_parameters_types_defaults_and_documentation(hold: hold
     )
     assert "    limit: Maximum number of hits (1 to 50).\n" in hold.recall.__doc__
     assert (hold.recall.__name__, hold.import_.__name__) == ("recall", "import_")
+
+
+def test_help_on_the_class_shows_every_method() -> None:
+    for class_ in (holdfast.Holdfast, holdfast.AsyncHoldfast):
+        text = pydoc.render_doc(class_, renderer=pydoc.plaintext)
+        assert [name for name in REGISTRY.entries if f" {python_name(name)}(self, /" not in text] == []
 
 
 def test_positional_arguments_are_those_of_the_command_line_then_what_is_required() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import holdfast
 from diverging_stores import disagree
 from holdfast.features.agent_hosts import store as hook_sessions
-from holdfast.features.embeddings import store as embedding_store
+from holdfast.features.embeddings import passage_vectors as embedding_store
 from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
 from holdfast.features.sync import status_store

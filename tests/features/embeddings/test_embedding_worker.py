@@ -13,9 +13,9 @@ import pytest
 
 import holdfast
 from holdfast.app import Holdfast
-from holdfast.features.embeddings import passage_vectors as vectors
 from holdfast.features.embeddings import service as embed
-from holdfast.features.memories.read_memories import EVERYTHING, filter_clauses
+from holdfast.features.memories.read_memories import EVERYTHING
+from holdfast.features.recall import search_index
 from holdfast.kernel.context import Caller, Context, Progress
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import EmbedderFailed, OperationCancelled
@@ -163,7 +163,7 @@ def test_a_changed_text_is_not_found_by_its_former_meaning(open_with_embedder: C
     (letters,) = Letters().embed(["zzzz"])
     with hold.ctx.reading() as session:
         asked = Embedding("letters", letters)
-        assert vectors.find_nearest(session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=9) == []
+        assert search_index.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=9) == []
     hold.reembed()
     assert list(count_embeddings(hold)) == [one.id]
 

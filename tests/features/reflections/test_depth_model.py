@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.kernel.errors import CycleDetected, DepthExceeded, HoldfastError
+from holdfast.kernel.timestamps import format_datetime
 
 CAP = 3
 PLACES = st.integers(0, 11)
@@ -126,12 +127,21 @@ class World:
     def reimport(self, id: str, depth: int) -> Any:
         """Import a memory again with a given depth."""
         rows = [dict(one) for one in self.ctx.export(namespace=self.namespace)["memories"]]
-        given = [one | {"reflection_depth": depth, "updated_at": self.clock.after()} for one in rows if one["id"] == id]
+        given = [
+            one | {"reflection_depth": depth, "updated_at": format_datetime(self.clock.after())}
+            for one in rows
+            if one["id"] == id
+        ]
         return self.ctx.call("import", {"envelope": {"memories": given}})
 
     def take_in(self, source: str, target: str, relation: str) -> None:
         """Import a valid link; raise the error that it was rejected with."""
-        link = {"source_id": source, "target_id": target, "relation": relation, "updated_at": self.clock.after()}
+        link = {
+            "source_id": source,
+            "target_id": target,
+            "relation": relation,
+            "updated_at": format_datetime(self.clock.after()),
+        }
         taken = self.ctx.call("import", {"envelope": {"memories": [], "links": [link]}})
         for one in taken.errors:
             raise CycleDetected if one.code == CycleDetected.code else HoldfastError(str(one))

@@ -20,8 +20,7 @@ from old_stores import write_old_store
 import holdfast
 from engines import raw_connection
 from holdfast.app import Holdfast
-from holdfast.features.embeddings import passage_vectors as vectors
-from holdfast.features.memories.read_memories import EVERYTHING, filter_clauses
+from holdfast.features.memories.read_memories import EVERYTHING
 from holdfast.features.recall import search_index
 from holdfast.kernel.storage import data_migrations, migrations
 from holdfast.kernel.storage.copy_destinations import tables
@@ -129,7 +128,7 @@ def test_a_store_of_the_second_release_is_searchable_by_later_features(
         assert "Turn 2" in [hit.title for hit in hold.recall(context="where do we put the plums?").memories]
         with hold.ctx.reading() as session:
             asked, now = Embedding("own", unit_vector([1, 7])), hold.ctx.now()
-            nearest = vectors.find_nearest(session, asked, filter_clauses(hold.ctx.caller, EVERYTHING, now), limit=2)
+            nearest = search_index.find_nearest(session, hold.ctx.caller, asked, EVERYTHING, now, limit=2)
             said = dict(session.query_sql("select id, content_hash from memory", {}))
             near = search_index.compute_nearness(session, asked, {id: said[id] for id, _ in nearest})
             assert [len(many) for many in near.values()] == [1, 1]

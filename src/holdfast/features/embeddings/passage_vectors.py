@@ -117,16 +117,6 @@ def count_by_model(session: Session, memories: Clauses) -> list[ModelCount]:
     return [ModelCount(*row) for row in rows]
 
 
-def find_nearest(session: Session, embedding: Embedding, memories: Clauses, *, limit: int) -> list[tuple[str, float]]:
-    """Find, among some memories, those with the nearest passages by cosine; lower id first among equals.
-
-    Clauses apply before the limit. Embeddings of outdated text do not count.
-    """
-    parts, params = memories
-    rows = session.nearest(embedding.vector, parts, {**params, "model": embedding.model}, limit)
-    return [(id, cosine) for id, cosine in rows]
-
-
 MIN_CLOSE_COSINE = 0.85
 """Minimum cosine of two texts that say nearly the same."""
 

@@ -18,7 +18,8 @@ from plans import SqlitePlans
 import holdfast
 from holdfast.app import Holdfast
 from holdfast.features.embeddings import passage_vectors as vectors
-from holdfast.features.memories.read_memories import EVERYTHING, Filter, filter_clauses
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
+from holdfast.features.recall import search_index
 from holdfast.kernel.context import Caller
 from holdfast.kernel.storage.sqlite.engine import SqliteStore
 from holdfast.kernel.storage.sqlite.vectors import MIN_MEASURED
@@ -70,9 +71,7 @@ def near(
     hold: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, limit: int = 10, model: str = "one"
 ) -> list[str]:
     with hold.ctx.reading() as session:
-        found = vectors.find_nearest(
-            session, Embedding(model, vector), filter_clauses(ME, which, hold.ctx.now()), limit=limit
-        )
+        found = search_index.find_nearest(session, ME, Embedding(model, vector), which, hold.ctx.now(), limit=limit)
     return [id for id, _ in found]
 
 
@@ -281,15 +280,10 @@ def test_a_recomputed_embedding_is_found_only_by_its_new_vector(hold: Holdfast) 
         )
     with hold.ctx.reading() as session:
         asked = Embedding("one", unit_vector([1.0] * 64))
-        ((first, cosine), *_) = vectors.find_nearest(
-            session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=1
-        )
+        ((first, cosine), *_) = search_index.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)
         assert (first, cosine) == (ids[7], pytest.approx(1))
-        ((_, before),) = vectors.find_nearest(
-            session,
-            Embedding("one", Vector(table[7].tobytes())),
-            filter_clauses(ME, EVERYTHING, hold.ctx.now()),
-            limit=1,
+        ((_, before),) = search_index.find_nearest(
+            session, ME, Embedding("one", Vector(table[7].tobytes())), EVERYTHING, hold.ctx.now(), limit=1
         )
     assert before < 0.999
 
@@ -307,9 +301,7 @@ def test_rows_of_a_rolled_back_writer_are_not_cached(hold: Holdfast) -> None:
     with suppress(ZeroDivisionError), hold.ctx.store.transaction() as session:
         put(session, [1, 0, 0])
         asked = Embedding("one", unit_vector([1, 0, 0]))
-        assert (
-            vectors.find_nearest(session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=1)[0][0] == one
-        )
+        assert search_index.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)[0][0] == one
         raise ZeroDivisionError
     assert near(hold, unit_vector([1, 0, 0])) == [other]
     with hold.ctx.store.transaction() as session:

@@ -40,7 +40,7 @@ def test_numbers_of_every_size_are_stored_as_a_direction(hold: Holdfast, numbers
     with hold.ctx.reading() as session:
         (kept,) = read_embeddings(session)
         asked = Embedding("one", unit_vector(numbers))
-        (found,) = vectors.find_nearest(session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=1)
+        (found,) = search_index.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=1)
     assert kept.vector == unit_vector(numbers)
     assert found == (id, pytest.approx(1))
 
@@ -108,9 +108,7 @@ def test_the_nearest_match_an_exhaustive_search_in_order(hold: Holdfast, dim: in
         assert near(hold, asked, limit=20) == expected[:20]
         with hold.ctx.reading() as session:
             now = hold.ctx.now()
-            found = vectors.find_nearest(
-                session, Embedding("one", asked), filter_clauses(ME, EVERYTHING, now), limit=100
-            )
+            found = search_index.find_nearest(session, ME, Embedding("one", asked), EVERYTHING, now, limit=100)
         assert dict(found) == pytest.approx({id: cosine(vector, asked) for id, vector in kept.items()}, abs=1e-6)
 
 
@@ -179,8 +177,8 @@ def test_archived_deleted_and_expired_memories_are_never_near(hold: Holdfast) ->
     hold.delete(id=deleted)
     later = hold.ctx.now() + 61_000_000
     with hold.ctx.reading() as session:
-        found = vectors.find_nearest(
-            session, Embedding("one", unit_vector([1, 0])), filter_clauses(ME, EVERYTHING, later), limit=9
+        found = search_index.find_nearest(
+            session, ME, Embedding("one", unit_vector([1, 0])), EVERYTHING, later, limit=9
         )
     assert found == [(live, pytest.approx(1))]
     assert near(hold, unit_vector([1, 0])) == sorted([live, short])
@@ -236,7 +234,7 @@ def test_a_memory_is_as_near_as_its_nearest_passage_and_found_once(hold: Holdfas
     cut(hold, ids[2], (0, 7, [1, 3]))
     with hold.ctx.reading() as session:
         asked = Embedding("one", unit_vector([1, 0]))
-        found = vectors.find_nearest(session, asked, filter_clauses(ME, EVERYTHING, hold.ctx.now()), limit=10)
+        found = search_index.find_nearest(session, ME, asked, EVERYTHING, hold.ctx.now(), limit=10)
         spans = search_index.compute_nearness(session, asked, content_hashes(session, ids[:1]))
     assert found == [(ids[1], pytest.approx(1)), (ids[0], pytest.approx(0.5**0.5)), (ids[2], pytest.approx(0.1**0.5))]
     assert list(spans[ids[0]]) == [(-1, -1), (0, 7), (8, 16)]

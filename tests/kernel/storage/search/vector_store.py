@@ -6,7 +6,8 @@ import numpy
 
 from holdfast import Holdfast
 from holdfast.features.embeddings import passage_vectors as vectors
-from holdfast.features.memories.read_memories import EVERYTHING, Filter, filter_clauses
+from holdfast.features.memories.read_memories import EVERYTHING, Filter
+from holdfast.features.recall import search_index
 from holdfast.kernel.context import Caller
 from holdfast.kernel.journal.kinds import MEMORY
 from holdfast.kernel.storage.postgres.engine import PostgresSession
@@ -46,9 +47,7 @@ def near(
     hold: Holdfast, vector: Vector, which: Filter = EVERYTHING, *, model: str = "one", limit: int = 10, by: Caller = ME
 ) -> list[str]:
     with hold.ctx.reading() as session:
-        found = vectors.find_nearest(
-            session, Embedding(model, vector), filter_clauses(by, which, hold.ctx.now()), limit=limit
-        )
+        found = search_index.find_nearest(session, by, Embedding(model, vector), which, hold.ctx.now(), limit=limit)
     return [id for id, _ in found]
 
 

@@ -1,7 +1,7 @@
 """Accesses are counted while a process keeps its store open, not only when it closes it."""
 
 import holdfast
-from holdfast.features.memories.store import MAX_ACCESSES, AccessLog
+from holdfast.features.memories.read_memories import MAX_ACCESSES, AccessLog
 from holdfast.features.recall.flush_access import AccessFlusher
 
 

@@ -88,7 +88,7 @@ def test_interrupted_waits_leave_every_connection_available(postgres: Postgres) 
     pool = Pool(lambda: Connection.connect(postgres.url(), autocommit=True), 2, 2.0 * TIMEOUT)
     held = [pool.acquire(), pool.acquire()]
     for _ in held:
-        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             pool.acquire()

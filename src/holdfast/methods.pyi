@@ -3285,7 +3285,7 @@ class Operations:
         """
         ...
 
-    def task_show(self, id: str, *, principal: builtins.list[str] = []) -> TaskView:
+    def task_show(self, id: str, *, principal: builtins.list[str] = []) -> Task:
         """Show a task.
 
         Args:
@@ -3310,7 +3310,7 @@ class Operations:
         timeout: int | None = None,
         principal: builtins.list[str] = [],
         agent_id: str | None = None,
-    ) -> TaskView:
+    ) -> Task:
         """Change a pending task: title, due time, schedule or payload.
 
         Args:
@@ -3332,7 +3332,7 @@ class Operations:
 
     def task_defer(
         self, id: str, until: datetime | str, *, principal: builtins.list[str] = [], agent_id: str | None = None
-    ) -> TaskView:
+    ) -> Task:
         """Postpone the next occurrence of a task; later ones keep their times.
 
         Args:
@@ -3343,7 +3343,7 @@ class Operations:
         """
         ...
 
-    def task_cancel(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> TaskView:
+    def task_cancel(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> Task:
         """Cancel a task; a running attempt is asked to stop.
 
         Args:
@@ -3353,7 +3353,7 @@ class Operations:
         """
         ...
 
-    def task_retry(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> TaskView:
+    def task_retry(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> Task:
         """Retry a failed task immediately.
 
         Args:
@@ -7008,7 +7008,7 @@ class AsyncOperations:
         """
         ...
 
-    async def task_show(self, id: str, *, principal: builtins.list[str] = []) -> TaskView:
+    async def task_show(self, id: str, *, principal: builtins.list[str] = []) -> Task:
         """Show a task.
 
         Args:
@@ -7033,7 +7033,7 @@ class AsyncOperations:
         timeout: int | None = None,
         principal: builtins.list[str] = [],
         agent_id: str | None = None,
-    ) -> TaskView:
+    ) -> Task:
         """Change a pending task: title, due time, schedule or payload.
 
         Args:
@@ -7055,7 +7055,7 @@ class AsyncOperations:
 
     async def task_defer(
         self, id: str, until: datetime | str, *, principal: builtins.list[str] = [], agent_id: str | None = None
-    ) -> TaskView:
+    ) -> Task:
         """Postpone the next occurrence of a task; later ones keep their times.
 
         Args:
@@ -7066,9 +7066,7 @@ class AsyncOperations:
         """
         ...
 
-    async def task_cancel(
-        self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None
-    ) -> TaskView:
+    async def task_cancel(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> Task:
         """Cancel a task; a running attempt is asked to stop.
 
         Args:
@@ -7078,7 +7076,7 @@ class AsyncOperations:
         """
         ...
 
-    async def task_retry(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> TaskView:
+    async def task_retry(self, id: str, *, principal: builtins.list[str] = [], agent_id: str | None = None) -> Task:
         """Retry a failed task immediately.
 
         Args:

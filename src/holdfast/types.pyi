@@ -273,7 +273,7 @@ class ClaimResult(ResultList[ClaimView], frozen=True, kw_only=True):
 class ClaimView(Result, frozen=True, kw_only=True):
     token: int
     """Fencing token: heartbeat and finish need it."""
-    task: TaskView
+    task: Task
 
 class ClearPolicyResult(Result, frozen=True, kw_only=True):
     cleared: bool
@@ -713,8 +713,8 @@ class FindingView(Result, frozen=True, kw_only=True):
     what: str
 
 class FinishResult(Result, frozen=True, kw_only=True):
-    task: TaskView
-    run: TaskRunView
+    task: Task
+    run: TaskRun
 
 class ForgetResult(Result, frozen=True, kw_only=True):
     deleted: int
@@ -2500,24 +2500,59 @@ class TargetView(Result, frozen=True, kw_only=True):
     target_namespace: str
     valid_until: datetime | None = None
 
+class Task(Result, frozen=True, kw_only=True):
+    """Work that is due once or repeatedly."""
+
+    id: str
+    title: str
+    state: Literal["pending", "running", "done", "failed", "cancelled"]
+    due_at: datetime
+    """Scheduled time of the current occurrence. Retries do not change it."""
+    principal: str
+    """Owner of the task."""
+    agent_id: str
+    namespace: str
+    kind: str
+    zone: str
+    misfire: Literal["skip", "once", "all"]
+    attempts: int
+    """Claims of the current occurrence so far."""
+    most_attempts: int
+    timeout: int
+    """Seconds allowed for one attempt."""
+    handler: Literal["none", "webhook", "command", "python", "job"]
+    created_at: datetime
+    updated_at: datetime
+    repeat: str | None = None
+    target: str
+    """Argument of the handler: a URL, a command or a name."""
+    payload: dict[str, Any]
+    channel: str
+    reply_to: str
+    owner: str | None = None
+    """Current lease holder."""
+    cancel_asked: bool
+    last_error: str | None = None
+    unique_key: str | None = None
+    ready_at: datetime | None = None
+    """Earliest time of the next claim: due time, retry time or end of the lease. None: never again."""
+    lease_until: datetime | None = None
+
 class TaskAddResult(Result, frozen=True, kw_only=True):
-    task: TaskView
+    task: Task
     created: bool
     """False: an identical task already existed and is returned unchanged."""
     similar: list[SimilarTask]
     """Possible duplicates, for information only."""
 
-class TaskPage(ResultList[TaskView], frozen=True, kw_only=True):
-    tasks: list[TaskView]
+class TaskPage(ResultList[Task], frozen=True, kw_only=True):
+    tasks: list[Task]
     count: int
     total: int
 
-class TaskRunPage(ResultList[TaskRunView], frozen=True, kw_only=True):
-    task_id: str
-    runs: list[TaskRunView]
-    count: int
+class TaskRun(Result, frozen=True, kw_only=True):
+    """One attempt."""
 
-class TaskRunView(Result, frozen=True, kw_only=True):
     id: str
     due_at: datetime
     attempt: int
@@ -2526,42 +2561,15 @@ class TaskRunView(Result, frozen=True, kw_only=True):
     finished_at: datetime
     status: Literal["completed", "failed", "lost", "skipped"]
     final: bool
-    """Whether this attempt ended its occurrence."""
+    """Whether this attempt ended its occurrence. Exactly one does."""
     result: str | None = None
     error: str | None = None
     tokens_used: int | None = None
 
-class TaskView(Result, frozen=True, kw_only=True):
-    id: str
-    title: str
-    state: Literal["pending", "running", "done", "failed", "cancelled"]
-    due_at: datetime
-    """Scheduled time of the current occurrence."""
-    principal: str
-    agent_id: str
-    namespace: str
-    kind: str
-    zone: str
-    misfire: Literal["skip", "once", "all"]
-    attempts: int
-    most_attempts: int
-    timeout: int
-    handler: Literal["none", "webhook", "command", "python", "job"]
-    created_at: datetime
-    updated_at: datetime
-    repeat: str | None = None
-    ready_at: datetime | None = None
-    """Earliest time of the next claim, if not `due_at`."""
-    target: str | None = None
-    payload: dict[str, Any] | None = None
-    channel: str | None = None
-    reply_to: str | None = None
-    owner: str | None = None
-    """Current lease holder."""
-    lease_until: datetime | None = None
-    cancel_asked: bool | None = None
-    last_error: str | None = None
-    unique_key: str | None = None
+class TaskRunPage(ResultList[TaskRun], frozen=True, kw_only=True):
+    task_id: str
+    runs: list[TaskRun]
+    count: int
 
 class TaxonomyResult(Result, frozen=True, kw_only=True):
     tree: Branch

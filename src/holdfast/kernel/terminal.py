@@ -1,14 +1,19 @@
 """Terminal output: escaping, tables and generic rendering of answers."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import click
 import msgspec
+from msgspec import UnsetType
 
 style = click.style
 """Colour and weight of text, which click removes where the output is no terminal."""
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z")
+ID_CHARS, SHORT_ID_CHARS = 36, 8
+MAX_CELL_CHARS = 60
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -42,6 +47,64 @@ def render_table(rows: Iterable[tuple[str, ...]], head: tuple[str, ...]) -> Iter
     for number, row in enumerate(cells):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         yield style(line, bold=True) if number == 0 else line
+
+
+def render_columns(answer: Any, columns: Sequence[str], empty: str = "") -> Iterator[str]:
+    """Print an answer by declared columns, such as `id` or `task.title`.
+
+    If the answer or a field of it has them, they are the heading of that record, and all else follows field by field.
+    Otherwise they are the columns of a table of the records that the answer lists.
+    """
+    if _has_column(answer, columns[0]):
+        yield from _render_record(answer, columns)
+        return
+    fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+    if name := next((name for name, value in fields.items() if _has_column(value, columns[0])), None):
+        yield from _render_record(fields.pop(name), columns)
+        yield from _render_value(msgspec.to_builtins(fields), 0)
+        return
+    name, records = next((name, value) for name, value in fields.items() if isinstance(value, list))
+    if not records:
+        yield empty or f"No {name.replace('_', ' ')}."
+        return
+    yield from _render_list(records, columns)
+    if fields.get("total", 0) > len(records):
+        yield f"{len(records)} of {fields['total']}"
+
+
+def _has_column(value: Any, column: str) -> bool:
+    return column.partition(".")[0] in getattr(value, "__struct_fields__", ())
+
+
+def _render_list(records: Sequence[Any], columns: Sequence[str]) -> Iterator[str]:
+    names = [column.rpartition(".")[2] for column in columns]
+    rows = [
+        tuple(_format_cell(name, attrgetter(column)(record)) for name, column in zip(names, columns, strict=True))
+        for record in records
+    ]
+    yield from render_table(rows, tuple(name.replace("_", " ").upper() for name in names))
+
+
+def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:
+    """Print the columns as a heading, then every other field that has a value."""
+    values = msgspec.to_builtins(record)
+    yield style("  ".join(escape(format_scalar(values[column])) for column in columns if column in values), bold=True)
+    yield from _render_value({name: value for name, value in values.items() if name not in columns}, 1)
+
+
+def _format_cell(column: str, value: Any) -> str:
+    """Format a cell: ids short, times to the minute, nothing for what is missing."""
+    match value:
+        case None | UnsetType():
+            return ""
+        case str() if column == "id" and len(value) == ID_CHARS:
+            return value[:SHORT_ID_CHARS]
+        case str() if _TIME.fullmatch(value):
+            return f"{value[:16].replace('T', ' ')}Z"
+        case list():
+            return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
+        case _:
+            return shorten(format_scalar(value), MAX_CELL_CHARS)
 
 
 def render_json(answer: Any) -> Iterator[str]:

@@ -9,18 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.kernel.registry.encoding import (
-    PRIVATE,
-    SPARSE,
-    Named,
-    Result,
-    ResultList,
-    computed,
-    get_converter,
-    library_type,
-    to_wire,
-    wire_type,
-)
+from holdfast.kernel.records.fields import PRIVATE, SPARSE, Named, computed
+from holdfast.kernel.registry.encoding import Result, ResultList, get_converter, library_type, to_wire, wire_type
 from holdfast.kernel.timestamps import Time, TimeText
 
 AT = 1_767_225_600_000_000

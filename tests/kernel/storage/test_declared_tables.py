@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.features.transfer.schema_v1 import ARRAYS
 from holdfast.kernel.journal.kinds import KINDS
-from holdfast.kernel.storage.columns import ExportAs, Mark
+from holdfast.kernel.records.fields import ExportAs, Mark
 from holdfast.kernel.storage.local_table import LocalTable, list_tables
 from holdfast.kernel.storage.sqlite import schema
 from holdfast.kernel.storage.sqlite.connection import open_database

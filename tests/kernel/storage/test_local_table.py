@@ -8,8 +8,8 @@ import pytest
 from msgspec import Struct
 
 import holdfast
+from holdfast.kernel.records.fields import Mark
 from holdfast.kernel.storage import local_table
-from holdfast.kernel.storage.columns import Mark
 from holdfast.kernel.storage.local_table import LocalTable, Owner, Retention
 from holdfast.kernel.storage.port import Session, Sql
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.kernel.storage.columns import Agent, Count, Mark, OptionalShortText, ShortText, Text, Timestamp
+from holdfast.kernel.records.fields import Agent, Count, Mark, OptionalShortText, ShortText, Text, Timestamp
 
 State = Literal["active", "closing", "closed"]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.kernel.storage.columns import Agent, ExportAs, ShortText, Timestamp
+from holdfast.kernel.records.fields import Agent, ExportAs, ShortText, Timestamp
 
 Step = Literal["introduce", "help", "personality", "tasks", "projects"]
 STEPS: tuple[Step, ...] = ("introduce", "help", "personality", "tasks", "projects")

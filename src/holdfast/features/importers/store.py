@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from holdfast.kernel.storage.columns import ExportAs, Mark, OptionalShortText, Text
+from holdfast.kernel.records.fields import ExportAs, Mark, OptionalShortText, Text
 from holdfast.kernel.storage.local_table import Export, LocalTable
 from holdfast.kernel.storage.port import Session
 

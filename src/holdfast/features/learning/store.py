@@ -8,7 +8,7 @@ from msgspec import Struct
 from holdfast.features.learning.lesson_rules import Score
 from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
-from holdfast.kernel.storage.columns import Agent, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
+from holdfast.kernel.records.fields import Agent, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable, Owner
 from holdfast.kernel.storage.port import Session, SqlPart
 

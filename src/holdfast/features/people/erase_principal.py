@@ -18,7 +18,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Forbidden, NotFound
 from holdfast.kernel.journal.redact import clear_derived_text
 from holdfast.kernel.journal.transaction import Transaction
-from holdfast.kernel.storage.columns import Agent, Count, RowId, Timestamp
+from holdfast.kernel.records.fields import Agent, Count, RowId, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable
 from holdfast.kernel.storage.port import Session
 

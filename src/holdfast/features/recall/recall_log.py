@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from holdfast.features.recall.ranking import RankedMemory
-from holdfast.kernel.storage.columns import Agent, Mark, RowId, Text, Timestamp
+from holdfast.kernel.records.fields import Agent, Mark, RowId, Text, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import content_scan

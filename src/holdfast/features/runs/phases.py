@@ -7,8 +7,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from holdfast.kernel.errors import Conflict
-from holdfast.kernel.records.merge import canonical_json
-from holdfast.kernel.storage.columns import (
+from holdfast.kernel.records.fields import (
     Agent,
     Count,
     Hash,
@@ -19,6 +18,7 @@ from holdfast.kernel.storage.columns import (
     Text,
     Timestamp,
 )
+from holdfast.kernel.records.merge import canonical_json
 
 RunState = Literal["running", "completed", "failed"]
 PhaseState = Literal["pending", "in_progress", "completed", "failed"]

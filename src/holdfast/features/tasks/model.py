@@ -7,8 +7,21 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from holdfast.features.tasks.schedule import Misfire, Schedule, next_due, parse_rule, parse_zone
-from holdfast.kernel.storage.columns import Agent, Count, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
-from holdfast.kernel.timestamps import SECOND
+from holdfast.kernel.records.fields import (
+    PRIVATE,
+    SPARSE,
+    Agent,
+    Count,
+    LongText,
+    Mark,
+    Named,
+    OptionalShortText,
+    ShortText,
+    Text,
+    Timestamp,
+    computed,
+)
+from holdfast.kernel.timestamps import SECOND, Time
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
 Handler = Literal["none", "webhook", "command", "python", "job"]
@@ -33,42 +46,53 @@ class Task(Struct, frozen=True, kw_only=True):
     """Work that is due once or repeatedly."""
 
     id: Annotated[Text, Meta(min_length=MIN_PREFIX_CHARS)]
+    title: Annotated[LongText, Meta(min_length=1)]
+    state: State
+    due_at: Timestamp
+    """Scheduled time of the current occurrence. Retries do not change it."""
     principal: Annotated[ShortText, Mark.FIXED]
     """Owner of the task."""
     agent: Annotated[Agent, Mark.FIXED]
     """Agent that created it."""
     namespace: Annotated[str, Mark.FIXED]
-    channel: Annotated[OptionalShortText, Mark.FIXED] = ""
-    reply_to: OptionalShortText = ""
-    title: Annotated[LongText, Meta(min_length=1)]
     kind: ShortText = "reminder"
-    handler: Annotated[Handler, Mark.FIXED] = "none"
-    target: Annotated[LongText, Mark.FIXED] = ""
-    """Argument of the handler: a URL, a command or a name."""
-    payload: dict[str, Any] = {}
     zone: ShortText = "UTC"
-    first_at: Timestamp
-    repeat: ShortText | None = None
     misfire: Misfire = "once"
-    due_at: Timestamp
-    """Scheduled time of the current occurrence. Retries do not change it."""
-    ready_at: Timestamp | None = None
-    """Earliest time of the next claim: due time, retry time or end of the lease. None: never again."""
-    state: State
     attempts: Count = 0
     """Claims of the current occurrence so far."""
     most_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
     timeout: Annotated[int, Meta(ge=1, le=86_400)] = 300
     """Seconds allowed for one attempt."""
-    owner: Annotated[str | None, Mark.LOCAL] = None
-    token: Count = 0
-    """Fencing token: each claim increments it, and older tokens are rejected."""
-    claimed_at: Annotated[int | None, Mark.LOCAL] = None
-    cancel_asked: Annotated[bool, Mark.LOCAL] = False
-    last_error: LongText | None = None
-    unique_key: Annotated[ShortText | None, Mark.FIXED] = None
+    handler: Annotated[Handler, Mark.FIXED] = "none"
     created_at: Annotated[Timestamp, Mark.FIXED]
     updated_at: Timestamp
+    repeat: ShortText | None = None
+    ready_at: Annotated[Timestamp, PRIVATE] | None = None
+    """Earliest time of the next claim: due time, retry time or end of the lease. None: never again."""
+    target: Annotated[LongText, Mark.FIXED, SPARSE] = ""
+    """Argument of the handler: a URL, a command or a name."""
+    payload: Annotated[dict[str, Any], SPARSE] = {}
+    channel: Annotated[OptionalShortText, Mark.FIXED, SPARSE] = ""
+    reply_to: Annotated[OptionalShortText, SPARSE] = ""
+    first_at: Annotated[Timestamp, PRIVATE]
+    owner: Annotated[str | None, Mark.LOCAL] = None
+    """Current lease holder."""
+    token: Annotated[Count, PRIVATE] = 0
+    """Fencing token: each claim increments it, and older tokens are rejected."""
+    claimed_at: Annotated[int | None, Mark.LOCAL, PRIVATE] = None
+    cancel_asked: Annotated[bool, Mark.LOCAL, SPARSE] = False
+    last_error: LongText | None = None
+    unique_key: Annotated[ShortText | None, Mark.FIXED] = None
+
+    @computed
+    def next_claim_at(self) -> Annotated[Time, Named("ready_at")] | None:
+        """Earliest time of the next claim, if not `due_at`."""
+        return None if self.state == "running" or self.ready_at == self.due_at else self.ready_at
+
+    @computed
+    def lease_until(self) -> Time | None:
+        """End of the lease."""
+        return self.ready_at if self.state == "running" else None
 
     @property
     def schedule(self) -> Schedule:
@@ -79,11 +103,11 @@ class TaskRun(Struct, frozen=True, kw_only=True):
     """One attempt."""
 
     id: Text
-    task: Text
+    task: Annotated[Text, PRIVATE]
     due_at: Timestamp
     attempt: Count
     owner: OptionalShortText = ""
-    token: Count = 0
+    token: Annotated[Count, PRIVATE] = 0
     started_at: Timestamp
     finished_at: Timestamp
     status: Status
@@ -91,7 +115,7 @@ class TaskRun(Struct, frozen=True, kw_only=True):
     """Whether this attempt ended its occurrence. Exactly one does."""
     result: LongText | None = None
     error: LongText | None = None
-    tokens: Count | None = None
+    tokens: Annotated[Count, Named("tokens_used")] | None = None
 
 
 def end_occurrence(task: Task, now: int, *, error: str | None = None) -> Task:

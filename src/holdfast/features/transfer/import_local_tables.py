@@ -10,7 +10,7 @@ from holdfast.features.transfer.model import Outcome
 from holdfast.kernel.context import RESERVED_AGENTS, validate_agent_id
 from holdfast.kernel.errors import Conflict, Forbidden, NotFound
 from holdfast.kernel.records import validate
-from holdfast.kernel.storage.columns import Mark
+from holdfast.kernel.records.fields import Mark
 
 
 def import_local_row(state: ImportState, raw: Any, format: RowFormat) -> Outcome:

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 
 from holdfast.features.transfer.schema_v1 import ARRAYS
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.fields import ExportAs, Mark
 from holdfast.kernel.records.merge import canonical_json
-from holdfast.kernel.storage.columns import ExportAs, Mark
 from holdfast.kernel.storage.local_table import Export, LocalTable, list_tables
 from holdfast.kernel.storage.port import Session
 

@@ -15,9 +15,9 @@ from holdfast.features.skills.model import MAX_FILES
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.msgspec_lock import register_type
 from holdfast.kernel.records import validate
+from holdfast.kernel.records.fields import Count, Moment, RowId, Text
 from holdfast.kernel.records.memory import Category, Scope, Tier
 from holdfast.kernel.records.validate import MAX_IMPORT_DEPTH
-from holdfast.kernel.storage.columns import Count, Moment, RowId, Text
 from holdfast.kernel.timestamps import format_timestamp, parse_timestamp
 
 SCHEMA = "v1"

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import COST_UNITS, format_cost, parse_cost
-from holdfast.kernel.storage.columns import Agent, Count, ExportAs, Mark, OptionalShortText, ShortText, Text, Timestamp
+from holdfast.kernel.records.fields import Agent, Count, ExportAs, Mark, OptionalShortText, ShortText, Text, Timestamp
 from holdfast.kernel.timestamps import DAY, derive_id
 
 KINDS = ("input", "output", "cache_read", "cache_write")

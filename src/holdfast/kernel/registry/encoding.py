@@ -37,6 +37,7 @@ from typing import (
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
 
+from holdfast.kernel.records.fields import computed
 from holdfast.kernel.timestamps import format_datetime, format_timestamp, to_datetime
 
 Form = Literal["wire", "library"]
@@ -47,19 +48,6 @@ T_co = TypeVar("T_co", covariant=True)
 
 TYPES_MODULE = "holdfast.types"
 """Module in which programs find the types of results."""
-PRIVATE = Meta(extra={"private": True})
-"""Not shown outside."""
-SPARSE = Meta(extra={"sparse": True})
-"""Omitted while it is empty."""
-
-
-def Named(name: str) -> Meta:
-    """Shown under another name."""
-    return Meta(extra={"name": name})
-
-
-class computed(property):
-    """A property that is a field of the answer."""
 
 
 class Result(Struct, frozen=True):
@@ -245,7 +233,7 @@ def _shape(annotation: Any, form: Form) -> _Shape:
     """Derive the shape of any annotation."""
     origin, arguments = _get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _time_shape(arguments[0], form) if is_time(annotation) else _inner_shape(arguments, form)
+        return _time_shape(arguments[0], form) if is_time(annotation) else _shape(arguments[0], form)
     if origin is Union:
         return _union_shape(arguments, form)
     if origin in (list, Sequence):
@@ -260,11 +248,6 @@ def _time_shape(kind: type, form: Form) -> _Shape:
         return _Shape(str, None if kind is str else lambda value: f"format_timestamp({value})")
     function = "parse_datetime" if kind is str else "to_datetime"
     return _Shape(datetime, lambda value: f"{function}({value})")
-
-
-def _inner_shape(arguments: tuple[Any, ...], form: Form) -> _Shape:
-    shape = _shape(arguments[0], form)
-    return _Shape(Annotated[(shape.type, *arguments[1:])], shape.code) if form == "wire" else shape
 
 
 def _union_shape(members: tuple[Any, ...], form: Form) -> _Shape:
@@ -330,7 +313,7 @@ def _struct_shape(source: type[Struct], form: Form) -> _Shape:
             for field in fields
             if field.name not in inherited
         ],
-        bases=(base,) if base is not None else (),
+        bases=(base or Struct,),
         namespace={
             "__doc__": source.__doc__,
             "_optional": frozenset(field.name for field in fields if field.is_optional),
@@ -386,6 +369,8 @@ def _derive_fields(source: type[Struct], form: Form) -> list[_Field]:
 
 def _derive_field(name: str, source: str, annotation: Any, optional: bool, form: Form) -> _Field:
     extra, shape = _field_extra(annotation), _shape(annotation, form)
+    if _get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
     name = extra.get("name", name)
     convert = shape.code or (lambda value: value)
     is_sparse = bool(extra.get("sparse"))

@@ -99,6 +99,10 @@ class Operation(Struct, frozen=True):
     """Returns a request's effects by stage; hooks can then allow or deny it, but not change it."""
     waits: bool = False
     """Its answer may be that the request waits for approval."""
+    columns: tuple[str, ...] = ()
+    """Columns of the table in which the command line shows listed records, or the heading of one record."""
+    empty: str = ""
+    """What it prints instead of an empty table."""
     human: str | None = None
     """Function that renders its answer for people, as `module:function`."""
     examples: tuple[Example, ...] = ()

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo, asdict
 
 from holdfast.kernel.errors import Conflict
-from holdfast.kernel.storage.columns import Mark
+from holdfast.kernel.records.fields import Mark
 from holdfast.kernel.storage.port import Row, Session, Sql, SqlPart
 from holdfast.kernel.timestamps import DAY
 

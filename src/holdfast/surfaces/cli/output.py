@@ -10,7 +10,7 @@ import click
 
 from holdfast.kernel.context import Progress
 from holdfast.kernel.errors import HoldfastError
-from holdfast.kernel.terminal import escape
+from holdfast.kernel.terminal import escape, render_columns, render_fields
 from holdfast.operations import Operation
 from holdfast.surfaces import error_responses as wire
 
@@ -19,10 +19,16 @@ def print_answer(op: Operation, answer: Any, wanted: dict[str, Any]) -> None:
     if wanted["json"]:
         click.echo(wire.encode(answer))
         return
-    module, function = (op.human or "holdfast.kernel.terminal:render_fields").split(":")
-    render = getattr(import_module(module), function)
-    for line in render(answer):
+    for line in _render(op, answer):
         click.echo(line, nl=isinstance(line, str))
+
+
+def _render(op: Operation, answer: Any) -> Iterator[str | bytes]:
+    """Render an answer for people: by the operation's own renderer, by its columns, or field by field."""
+    if op.human:
+        module, function = op.human.split(":")
+        return getattr(import_module(module), function)(answer)  # type: ignore[no-any-return]
+    return render_columns(answer, op.columns, op.empty) if op.columns else render_fields(answer)
 
 
 @contextmanager

@@ -5,15 +5,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from holdfast.features.tasks import service as tasks
-from holdfast.features.tasks.operations.tasks import (
-    Seconds,
-    TaskRunView,
-    TaskView,
-    Token,
-    WholeId,
-    task_run_view,
-    task_view,
-)
+from holdfast.features.tasks.model import Task, TaskRun
+from holdfast.features.tasks.operations.tasks import Seconds, Token, WholeId
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -59,15 +52,15 @@ class TaskFinish(Request, frozen=True):
 
 
 class FinishResult(Struct, frozen=True, kw_only=True):
-    task: TaskView
-    run: TaskRunView
+    task: Task
+    run: TaskRun
 
 
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/finish",
     cli=("task", "finish"),
-    human="holdfast.features.tasks.render:render_finished_task",
+    columns=("id", "state", "title"),
     examples=(
         Example({"id": "no-such-task", "token": 1}, error="NOT_FOUND"),
         Example({"id": "2c9f58e3", "token": 1}, prepared=True),
@@ -81,4 +74,4 @@ def task_finish(ctx: Context, request: TaskFinish) -> FinishResult:
     """
     how = tasks.AttemptResult(error=request.error, result=request.result, tokens=request.tokens_used)
     task, run = tasks.finish_task(ctx, request.id, request.token, how)
-    return FinishResult(task=task_view(task), run=task_run_view(run))
+    return FinishResult(task=task, run=run)

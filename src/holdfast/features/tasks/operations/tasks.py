@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from holdfast.features.tasks import service as tasks
 from holdfast.features.tasks.model import Task, TaskRun
 from holdfast.features.tasks.store import TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TIME, TimeText, format_time
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import TIME, Time
 
 State = Literal["pending", "running", "done", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("pending", "running")
@@ -53,72 +53,6 @@ Attempts = Annotated[int, Meta(ge=1, le=100, description="Maximum attempts per o
 Timeout = Annotated[int, Meta(ge=1, le=86_400, description="Seconds that a worker allows for one attempt.")]
 
 
-class TaskView(Struct, frozen=True, kw_only=True):
-    id: str
-    title: str
-    state: State
-    due_at: TimeText
-    """Scheduled time of the current occurrence."""
-    principal: str
-    agent_id: str
-    namespace: str
-    kind: str
-    zone: str
-    misfire: Misfire
-    attempts: int
-    most_attempts: int
-    timeout: int
-    handler: Handler
-    created_at: TimeText
-    updated_at: TimeText
-    repeat: str | UnsetType = UNSET
-    ready_at: TimeText | UnsetType = UNSET
-    """Earliest time of the next claim, if not `due_at`."""
-    target: str | UnsetType = UNSET
-    payload: dict[str, Any] | UnsetType = UNSET
-    channel: str | UnsetType = UNSET
-    reply_to: str | UnsetType = UNSET
-    owner: str | UnsetType = UNSET
-    """Current lease holder."""
-    lease_until: TimeText | UnsetType = UNSET
-    cancel_asked: bool | UnsetType = UNSET
-    last_error: str | UnsetType = UNSET
-    unique_key: str | UnsetType = UNSET
-
-
-def task_view(task: "Task") -> TaskView:
-    running = task.state == "running"
-    return TaskView(
-        id=task.id,
-        title=task.title,
-        state=task.state,
-        due_at=str(format_time(task.due_at)),
-        principal=task.principal,
-        agent_id=task.agent,
-        namespace=task.namespace,
-        kind=task.kind,
-        zone=task.zone,
-        misfire=task.misfire,
-        attempts=task.attempts,
-        most_attempts=task.most_attempts,
-        timeout=task.timeout,
-        handler=task.handler,
-        created_at=str(format_time(task.created_at)),
-        updated_at=str(format_time(task.updated_at)),
-        repeat=value_or_unset(task.repeat),
-        ready_at=UNSET if running or task.ready_at == task.due_at else format_time(task.ready_at),
-        target=task.target or UNSET,
-        payload=task.payload or UNSET,
-        channel=task.channel or UNSET,
-        reply_to=task.reply_to or UNSET,
-        owner=value_or_unset(task.owner),
-        lease_until=format_time(task.ready_at) if running else UNSET,
-        cancel_asked=task.cancel_asked or UNSET,
-        last_error=value_or_unset(task.last_error),
-        unique_key=value_or_unset(task.unique_key),
-    )
-
-
 class TaskAdd(Request, frozen=True):
     title: Title
     due_at: When
@@ -148,11 +82,11 @@ class TaskAdd(Request, frozen=True):
 class SimilarTask(Struct, frozen=True, kw_only=True):
     id: str
     title: str
-    due_at: TimeText
+    due_at: Time
 
 
 class TaskAddResult(Struct, frozen=True, kw_only=True):
-    task: TaskView
+    task: Task
     created: bool
     """False: an identical task already existed and is returned unchanged."""
     similar: list[SimilarTask]
@@ -164,7 +98,7 @@ class TaskAddResult(Struct, frozen=True, kw_only=True):
     "POST /api/v1/tasks",
     cli=("task", "add"),
     status=201,
-    human="holdfast.features.tasks.render:render_added_task",
+    columns=("id", "state", "title"),
     examples=(
         Example({"title": "Pay the rent", "due_at": "2030-01-31T09:00", "zone": "Europe/Berlin", "repeat": "monthly"}),
         Example({"title": "Pay the rent", "due_at": "tomorrow at nine"}, error="VALIDATION_FAILED"),
@@ -199,8 +133,8 @@ def task_add(ctx: Context, request: TaskAdd) -> TaskAddResult:
             unique_key=request.unique_key,
         ),
     )
-    similar = [SimilarTask(id=one.id, title=one.title, due_at=str(format_time(one.due_at))) for one in result.similar]
-    return TaskAddResult(task=task_view(result.task), created=result.created, similar=similar)
+    similar = [SimilarTask(id=one.id, title=one.title, due_at=one.due_at) for one in result.similar]
+    return TaskAddResult(task=result.task, created=result.created, similar=similar)
 
 
 class TaskList(Request, frozen=True):
@@ -212,7 +146,7 @@ class TaskList(Request, frozen=True):
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
-    tasks: list[TaskView]
+    tasks: list[Task]
     count: int
     total: int
 
@@ -221,7 +155,7 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/tasks",
     cli=("task", "list"),
-    human="holdfast.features.tasks.render:render_tasks",
+    columns=("id", "due_at", "state", "repeat", "title"),
     examples=(
         Example({}),
         Example({"state": ["failed"], "due": True}),
@@ -235,7 +169,7 @@ def task_list(ctx: Context, request: TaskList) -> TaskPage:
         principals=tuple(request.principal), states=tuple(request.state) or OPEN, due=ctx.now() if request.due else None
     )
     found, total = tasks.list_tasks(ctx, which, request.limit, request.offset)
-    return TaskPage(tasks=[task_view(task) for task in found], count=len(found), total=total)
+    return TaskPage(tasks=found, count=len(found), total=total)
 
 
 PrincipalFilter = Annotated[list[str], Meta(max_length=20, description="Only tasks of these principals.")]
@@ -250,16 +184,16 @@ class TaskShow(Request, frozen=True):
     Effect.READ,
     "GET /api/v1/tasks/{id}",
     cli=("task", "show"),
-    human="holdfast.features.tasks.render:render_task",
+    columns=("id", "state", "title"),
     examples=(
         Example({"id": "no-such-task"}, error="NOT_FOUND"),
         Example({"id": "short"}, error="VALIDATION_FAILED"),
         Example({"id": "7d20e4b1"}, prepared=True),
     ),
 )
-def task_show(ctx: Context, request: TaskShow) -> TaskView:
+def task_show(ctx: Context, request: TaskShow) -> Task:
     """Show a task."""
-    return task_view(tasks.get_task(ctx, request.id, request.principal))
+    return tasks.get_task(ctx, request.id, request.principal)
 
 
 class TaskUpdate(Request, frozen=True):
@@ -282,7 +216,7 @@ class TaskUpdate(Request, frozen=True):
     Effect.WRITE,
     "PATCH /api/v1/tasks/{id}",
     cli=("task", "update"),
-    human="holdfast.features.tasks.render:render_task",
+    columns=("id", "state", "title"),
     examples=(
         Example({"id": "no-such-task", "title": "Pay"}, error="NOT_FOUND"),
         Example({"id": "no-such-task"}, error="VALIDATION_FAILED"),
@@ -290,13 +224,13 @@ class TaskUpdate(Request, frozen=True):
         Example({"id": "7d20e4b1", "due_at": "2030-02-01T09:00"}, prepared=True),
     ),
 )
-def task_update(ctx: Context, request: TaskUpdate) -> TaskView:
+def task_update(ctx: Context, request: TaskUpdate) -> Task:
     """Change a pending task: title, due time, schedule or payload."""
     fields = ("title", "due_at", "repeat", "zone", "misfire", "kind", "reply_to", "payload", "timeout")
     changes = {name: value for name in fields if (value := getattr(request, name)) is not None}
     if request.max_attempts is not None:
         changes["most_attempts"] = request.max_attempts
-    return task_view(tasks.update_task(ctx, request.id, request.principal, changes))
+    return tasks.update_task(ctx, request.id, request.principal, changes)
 
 
 class TaskDefer(Request, frozen=True):
@@ -310,15 +244,15 @@ class TaskDefer(Request, frozen=True):
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/defer",
     cli=("task", "defer"),
-    human="holdfast.features.tasks.render:render_task",
+    columns=("id", "state", "title"),
     examples=(
         Example({"id": "no-such-task", "until": "2030-01-31"}, error="NOT_FOUND"),
         Example({"id": "7d20e4b1", "until": "2030-02-01T09:00"}, prepared=True),
     ),
 )
-def task_defer(ctx: Context, request: TaskDefer) -> TaskView:
+def task_defer(ctx: Context, request: TaskDefer) -> Task:
     """Postpone the next occurrence of a task; later ones keep their times."""
-    return task_view(tasks.defer_task(ctx, request.id, request.principal, request.until))
+    return tasks.defer_task(ctx, request.id, request.principal, request.until)
 
 
 class TaskChange(Request, frozen=True):
@@ -331,39 +265,24 @@ class TaskChange(Request, frozen=True):
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/cancel",
     cli=("task", "cancel"),
-    human="holdfast.features.tasks.render:render_task",
+    columns=("id", "state", "title"),
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "7d20e4b1"}, prepared=True)),
 )
-def task_cancel(ctx: Context, request: TaskChange) -> TaskView:
+def task_cancel(ctx: Context, request: TaskChange) -> Task:
     """Cancel a task; a running attempt is asked to stop."""
-    return task_view(tasks.cancel_task(ctx, request.id, request.principal))
+    return tasks.cancel_task(ctx, request.id, request.principal)
 
 
 @operation(
     Effect.WRITE,
     "POST /api/v1/tasks/{id}/retry",
     cli=("task", "retry"),
-    human="holdfast.features.tasks.render:render_task",
+    columns=("id", "state", "title"),
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "f4830a1d"}, prepared=True)),
 )
-def task_retry(ctx: Context, request: TaskChange) -> TaskView:
+def task_retry(ctx: Context, request: TaskChange) -> Task:
     """Retry a failed task immediately."""
-    return task_view(tasks.retry_task(ctx, request.id, request.principal))
-
-
-class TaskRunView(Struct, frozen=True, kw_only=True):
-    id: str
-    due_at: TimeText
-    attempt: int
-    owner: str
-    started_at: TimeText
-    finished_at: TimeText
-    status: Literal["completed", "failed", "lost", "skipped"]
-    final: bool
-    """Whether this attempt ended its occurrence."""
-    result: str | UnsetType = UNSET
-    error: str | UnsetType = UNSET
-    tokens_used: int | UnsetType = UNSET
+    return tasks.retry_task(ctx, request.id, request.principal)
 
 
 class TaskRuns(Request, frozen=True):
@@ -374,24 +293,8 @@ class TaskRuns(Request, frozen=True):
 
 class TaskRunPage(Struct, frozen=True, kw_only=True):
     task_id: str
-    runs: list[TaskRunView]
+    runs: list[TaskRun]
     count: int
-
-
-def task_run_view(run: "TaskRun") -> TaskRunView:
-    return TaskRunView(
-        id=run.id,
-        due_at=str(format_time(run.due_at)),
-        attempt=run.attempt,
-        owner=run.owner,
-        started_at=str(format_time(run.started_at)),
-        finished_at=str(format_time(run.finished_at)),
-        status=run.status,
-        final=run.final,
-        result=value_or_unset(run.result),
-        error=value_or_unset(run.error),
-        tokens_used=value_or_unset(run.tokens),
-    )
 
 
 @operation(
@@ -399,13 +302,13 @@ def task_run_view(run: "TaskRun") -> TaskRunView:
     "GET /api/v1/tasks/{id}/runs",
     cli=("task", "attempts"),
     aliases=("task runs",),
-    human="holdfast.features.tasks.render:render_task_runs",
+    columns=("started_at", "status", "attempt", "owner", "result", "error"),
     examples=(Example({"id": "no-such-task"}, error="NOT_FOUND"), Example({"id": "f4830a1d"}, prepared=True)),
 )
 def task_runs(ctx: Context, request: TaskRuns) -> TaskRunPage:
     """List the attempts of a task, newest first."""
     task, found = tasks.list_attempts(ctx, request.id, request.principal, request.limit)
-    return TaskRunPage(task_id=task.id, runs=[task_run_view(run) for run in found], count=len(found))
+    return TaskRunPage(task_id=task.id, runs=found, count=len(found))
 
 
 class TaskClaim(Request, frozen=True):
@@ -422,7 +325,7 @@ class TaskClaim(Request, frozen=True):
 class ClaimView(Struct, frozen=True, kw_only=True):
     token: int
     """Fencing token: heartbeat and finish need it."""
-    task: TaskView
+    task: Task
 
 
 class ClaimResult(Struct, frozen=True, kw_only=True):
@@ -434,7 +337,8 @@ class ClaimResult(Struct, frozen=True, kw_only=True):
     Effect.WRITE,
     "POST /api/v1/tasks/claim",
     cli=("task", "claim"),
-    human="holdfast.features.tasks.render:render_claims",
+    columns=("task.id", "token", "task.lease_until", "task.title"),
+    empty="No tasks due.",
     examples=(
         Example({"limit": 5}),
         Example({"seconds": 0}, error="VALIDATION_FAILED"),
@@ -449,4 +353,4 @@ def task_claim(ctx: Context, request: TaskClaim) -> ClaimResult:
     """
     which = TaskFilter(principals=tuple(request.principal), handlers=("none",))
     claims = tasks.claim_tasks(ctx, request.owner or ctx.caller.agent, request.limit, request.seconds, which)
-    return ClaimResult(claimed=[ClaimView(token=one.token, task=task_view(one)) for one in claims], count=len(claims))
+    return ClaimResult(claimed=[ClaimView(token=one.token, task=one) for one in claims], count=len(claims))

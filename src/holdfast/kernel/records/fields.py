@@ -1,4 +1,4 @@
-"""Types and markers for the fields of a local record, from which its columns and its export row are derived.
+"""Types and markers for the fields of a record, from which its columns, its answers and its export row are derived.
 
 A marker goes into the annotation: `owner: Annotated[str | None, Mark.LOCAL] = None`.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from holdfast.kernel.timestamps import format_timestamp, parse_timestamp
+from holdfast.kernel.timestamps import TIME, format_timestamp, parse_timestamp
 
 
 class Mark(Enum):
@@ -18,6 +18,21 @@ class Mark(Enum):
     FIXED = "set when the row is added, never updated"
     LOCAL = "not exported: it holds in this store only; has a default"
     MEMORY = "id of a memory, which an import may map to another"
+
+
+PRIVATE = Meta(extra={"private": True})
+"""Not in answers."""
+SPARSE = Meta(extra={"sparse": True})
+"""Omitted in answers while it is empty."""
+
+
+def Named(name: str) -> Meta:
+    """Has another name in answers."""
+    return Meta(extra={"name": name})
+
+
+class computed(property):
+    """A property that is a field of answers."""
 
 
 class ExportAs(NamedTuple):
@@ -39,7 +54,7 @@ Hash = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
 Moment = Annotated[str, Meta(min_length=4, max_length=64)]
 """A time in an export."""
-Timestamp = Annotated[int, ExportAs(type=Moment, format=format_timestamp, parse=parse_timestamp)]
-"""A time in microseconds; RFC 3339 in an export."""
-Agent = Annotated[str, ExportAs(name="agent_id")]
+Timestamp = Annotated[int, TIME, ExportAs(type=Moment, format=format_timestamp, parse=parse_timestamp)]
+"""A time in microseconds; RFC 3339 in answers and exports."""
+Agent = Annotated[str, Named("agent_id"), ExportAs(name="agent_id")]
 """The agent that wrote the row."""

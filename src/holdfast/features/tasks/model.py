@@ -1,7 +1,7 @@
 """Tasks, attempts and their pure state transitions. The caller passes the current time."""
 
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -92,27 +92,6 @@ class TaskRun(Struct, frozen=True, kw_only=True):
     result: LongText | None = None
     error: LongText | None = None
     tokens: Count | None = None
-
-
-class Claimant(NamedTuple):
-    """Owner, time and length of a lease."""
-
-    owner: str
-    now: int
-    seconds: int
-
-
-def claim_task(task: Task, claimant: Claimant) -> Task:
-    return replace(
-        task,
-        state="running",
-        owner=claimant.owner,
-        token=task.token + 1,
-        claimed_at=claimant.now,
-        attempts=task.attempts + 1,
-        ready_at=claimant.now + claimant.seconds * SECOND,
-        updated_at=claimant.now,
-    )
 
 
 def end_occurrence(task: Task, now: int, *, error: str | None = None) -> Task:

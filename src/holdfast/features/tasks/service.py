@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.features.tasks import model, schedule
 from holdfast.features.tasks import store as tasks
-from holdfast.features.tasks.model import Claimant, Handler, Status, Task, TaskRun
+from holdfast.features.tasks.model import Handler, Status, Task, TaskRun
 from holdfast.features.tasks.store import TASK_RUNS, TASKS, TaskFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, Invalid, LeaseLost, NotFound
@@ -230,16 +230,16 @@ def claim_tasks(ctx: Context, owner: str, limit: int, seconds: int, filter: Task
     Abandoned tasks without attempts left end here; missed occurrences with misfire `skip` move on.
     """
     with _writing(ctx) as session:
-        by = Claimant(owner, ctx.now(), seconds)
+        now = ctx.now()
+        lease = {"owner": owner, "now": now, "until": now + seconds * SECOND}
         claims: list[Task] = []
         while len(claims) < limit:
-            found = tasks.list_claimable(session, ctx.caller, filter, by.now, limit - len(claims))
-            fit = [task for task in found if _is_claimable(session, task, by.now)]
-            if fit:
-                until = by.now + seconds * SECOND
-                session.do("task_claim", ids=[task.id for task in fit], owner=owner, now=by.now, until=until)
-                claims += [model.claim_task(task, by) for task in fit]
-            if len(fit) == len(found):
+            due = tasks.list_claimable(session, ctx.caller, filter, now, limit - len(claims))
+            ids = [task.id for task in due if _is_claimable(session, task, now)]
+            claims += sorted(
+                TASKS.update(session, "task_claim", {**lease, "ids": ids}), key=lambda task: ids.index(task.id)
+            )
+            if len(ids) == len(due):
                 break
     return claims
 

@@ -211,6 +211,11 @@ class LocalTable(Generic[R]):
         """List the records that satisfy named clauses of `t`; the last may order and limit."""
         return [self.decode(row) for row in session.select((self._select, *parts), params)]
 
+    def update(self, session: Session, statement: str, params: Mapping[str, Any]) -> list[R]:
+        """Run a named update and return the records that it changed, in no particular order."""
+        returning = Sql(f" returning {', '.join(self.columns)}")
+        return [self.decode(row) for row in session.select((statement, returning), params)]
+
     def first(self, session: Session, parts: Sequence[SqlPart], params: Mapping[str, Any]) -> R | None:
         """Return the first record that satisfies named clauses of `t`."""
         return next(iter(self.select(session, parts, params)), None)

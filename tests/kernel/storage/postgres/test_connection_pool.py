@@ -75,11 +75,20 @@ def test_a_wait_for_a_connection_that_times_out_is_an_error(address: str) -> Non
     pool.close()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also in a process that a shell started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_waits_leave_every_connection_available(postgres: Postgres) -> None:
     pool = Pool(lambda: Connection.connect(postgres.url(), autocommit=True), 2, 2.0 * TIMEOUT)
     held = [pool.acquire(), pool.acquire()]
     for _ in held:
-        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer = threading.Timer(0.3, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             pool.acquire()

@@ -55,7 +55,7 @@ def test_every_feature_has_a_short_readme_and_a_line_in_the_architecture() -> No
 
 def test_the_architecture_names_modules_that_exist() -> None:
     named = set(re.findall(r"`([\w/]+/\w+\.(?:py|sql)|\w+\.py)`", prose_of(ROOT / "docs/architecture.md")))
-    roots = (ROOT, ROOT / "src/holdfast", ROOT / "src/holdfast/features")
+    roots = (ROOT, ROOT / "src/holdfast")
     typical = {"service.py", "store.py", "model.py", "render.py", "schedule.py", "ranking.py", "store_memory.py"}
     assert [name for name in sorted(named - typical) if not any((root / name).exists() for root in roots)] == []
 

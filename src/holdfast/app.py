@@ -12,8 +12,7 @@ from holdfast.features.embeddings import service as embeddings
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.worker import EmbeddingWorker
 from holdfast.features.recall.flush_access import AccessFlusher, flush_access_log
-from holdfast.kernel import timestamps
-from holdfast.kernel.context import Caller, Context, Interceptor, Progress, validate_agent_id
+from holdfast.kernel.context import Caller, Context, Interceptor, Progress, read_clock, validate_agent_id
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import Invalid, StoreClosed
 from holdfast.kernel.language_model import Model
@@ -100,7 +99,7 @@ def open(
     agent_id: str | None = None,
     settings: Settings | None = None,
     source: str = "library",
-    now: Callable[[], int] = timestamps.now,
+    now: Callable[[], int] = read_clock,
     make: bool = True,
     later: bool = False,
     once: bool = False,

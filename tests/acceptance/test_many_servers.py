@@ -17,7 +17,7 @@ from serving_processes import ServerProcess, start_servers
 
 import holdfast
 from holdfast.features.history import service as history
-from holdfast.kernel import timestamps
+from holdfast.kernel.context import read_clock
 from timeouts import TIMEOUT, wait_until
 
 SERVERS = 3
@@ -156,7 +156,7 @@ def test_only_one_of_several_writers_expecting_the_same_version_succeeds(clients
 
 @pytest.mark.full
 def test_expired_memories_are_collected_once(clients: list[httpx.Client], db: str) -> None:
-    with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
+    with holdfast.open(db, now=lambda: read_clock() - DAY) as yesterday:
         for number in range(50):
             yesterday.store(title=f"Short {number}", content="x", tier="short")
     post_memory(clients[0])
@@ -168,7 +168,7 @@ def test_expired_memories_are_collected_once(clients: list[httpx.Client], db: st
 
 @pytest.mark.full
 def test_servers_with_automatic_collection_collect_once(db: str) -> None:
-    with holdfast.open(db, now=lambda: timestamps.now() - DAY) as yesterday:
+    with holdfast.open(db, now=lambda: read_clock() - DAY) as yesterday:
         ids = {yesterday.store(title=f"Short {number}", content="x", tier="short").id for number in range(50)}
     with start_servers(SERVERS, db, gc_interval_secs="1"), holdfast.open(db) as hold:
         wait_until(lambda: hold.archive_stats().archived_total >= 50)

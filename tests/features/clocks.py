@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from holdfast.kernel.timestamps import SECOND, parse_timestamp, to_datetime
+from datetimes import to_datetime
+from holdfast.kernel.timestamps import SECOND, parse_timestamp
 
 
 class Clock:

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from time import monotonic, sleep
+from time import monotonic, sleep, time_ns
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct, structs
 
-from holdfast.kernel import timestamps
 from holdfast.kernel.embedder import Embedder
 from holdfast.kernel.errors import Forbidden, Invalid, OperationCancelled, OutcomeUnknown, StoreError, StoreUnreachable
 from holdfast.kernel.journal import journal
@@ -119,6 +118,11 @@ DEFAULT_WEBHOOK_LIMITS = WebhookLimits()
 COMMIT_CHECK_SECONDS = 10.0
 """How long to wait for a database that went away during a commit."""
 RETRY_SECONDS = 0.5
+
+
+def read_clock() -> int:
+    """Return the time in microseconds since 1970."""
+    return time_ns() // 1000
 
 
 class Progress:
@@ -231,7 +235,7 @@ class Context:
     """Default tier of new memories."""
     offered: frozenset[str] = frozenset()
     """Names of the operations that this server offers as tools; empty means all."""
-    now: Callable[[], int] = timestamps.now
+    now: Callable[[], int] = read_clock
     progress: Progress = SILENT
     local: TypedLocals = field(default_factory=TypedLocals)
     """In-memory state of features for this store."""

@@ -4,7 +4,6 @@ Timestamps are integers in code (microseconds since 1970, UTC) and RFC 3339 text
 """
 
 import os
-import time
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, NamedTuple
@@ -24,14 +23,10 @@ Time = Annotated[int, TIME]
 TimeText = Annotated[str, TIME]
 """RFC 3339 text in an answer: an aware datetime in the library."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
 """The same without a time zone: formatting takes a third of the time."""
 _MICROSECOND = timedelta(microseconds=1)
-
-
-def now() -> int:
-    return time.time_ns() // 1000
 
 
 def format_timestamp(timestamp: int) -> str:
@@ -43,17 +38,9 @@ def format_timestamp(timestamp: int) -> str:
     return at.isoformat(timespec="microseconds") + "Z"
 
 
-def to_datetime(timestamp: int) -> datetime:
-    """Convert to an aware datetime; a timestamp outside the years 1 to 9999 is clamped."""
-    try:
-        return _EPOCH + timedelta(microseconds=timestamp)
-    except OverflowError:
-        return (datetime.max if timestamp > 0 else datetime.min).replace(tzinfo=UTC)
-
-
 def format_datetime(at: datetime) -> str:
     """Format an aware datetime as RFC 3339."""
-    return format_timestamp((at - _EPOCH) // _MICROSECOND)
+    return format_timestamp((at - EPOCH) // _MICROSECOND)
 
 
 def utc_offset(text: str | None) -> int:
@@ -66,7 +53,7 @@ def parse_timestamp(text: str, field: str) -> int:
     """Parse RFC 3339 or a date; UTC without an offset. Limited to the years 1 to 9999, so that it can be formatted."""
     try:
         at = datetime.fromisoformat(text.strip())
-        return ((at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC) - _EPOCH) // _MICROSECOND
+        return ((at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC) - EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         raise Invalid(f"{field}: not a time; write 2026-01-31T09:00:00Z or 2026-01-31", fields=[field]) from None
 

@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.features.curation.run import LEASE
-from holdfast.kernel import timestamps
+from holdfast.kernel.context import read_clock
 from holdfast.kernel.errors import CuratorBusy
 from holdfast.kernel.storage import leases
 from timeouts import TIMEOUT, wait_until
@@ -72,14 +72,12 @@ def test_a_killed_curator_leaves_whole_steps_and_the_next_run_continues(store_wi
             process.wait()
         partly = check_texts_complete(hold)
         with hold.ctx.reading() as session:
-            lease = leases.get_lease(session, LEASE.name, timestamps.now())
+            lease = leases.get_lease(session, LEASE.name, read_clock())
         if lease is not None:
             with pytest.raises(CuratorBusy):
                 hold.curate(apply=True)
-    later = timestamps.now() + LEASE.duration
-    with holdfast.open(
-        store_with_duplicates, agent_id="ai:tester@here", now=lambda: max(later, timestamps.now())
-    ) as hold:
+    later = read_clock() + LEASE.duration
+    with holdfast.open(store_with_duplicates, agent_id="ai:tester@here", now=lambda: max(later, read_clock())) as hold:
         hold.curate(apply=True, steps=["duplicates"], max_ops=1000)
         assert PAIRS <= check_texts_complete(hold) <= partly
         assert hold.curate(apply=True, steps=["duplicates"], max_ops=1000).changed == 0
@@ -114,7 +112,7 @@ def test_a_curator_daemon_runs_until_stopped_and_releases_its_lease(
         assert process.wait(TIMEOUT) == 0
     with holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold:
         with hold.ctx.reading() as session:
-            assert leases.get_lease(session, LEASE.name, timestamps.now()) is None
+            assert leases.get_lease(session, LEASE.name, read_clock()) is None
         assert hold.curate(apply=True, steps=["duplicates"]).changed == 0
 
 
@@ -123,7 +121,7 @@ def test_a_curator_daemon_waits_while_another_curates(store_with_duplicates: str
         holdfast.open(store_with_duplicates, agent_id="ai:tester@here") as hold,
         hold.ctx.store.transaction() as session,
     ):
-        assert leases.acquire(session, LEASE.name, "another", timestamps.now() + LEASE.duration, timestamps.now())
+        assert leases.acquire(session, LEASE.name, "another", read_clock() + LEASE.duration, read_clock())
     with curating(store_with_duplicates, "--apply", "--daemon") as process:
         assert process.stderr is not None
         report = json.loads(process.stderr.readline())

@@ -36,6 +36,7 @@ POISON = "Poison"
 CLAIMANT = """
 import os, sys, time, holdfast
 from holdfast.kernel import timestamps
+from holdfast.kernel.context import read_clock
 from holdfast.kernel.errors import LeaseLost, StoreBusy
 owner, lease, skew = sys.argv[2], int(sys.argv[3]), int(sys.argv[5]) * 3600 * timestamps.SECOND
 def patiently(work, **said):
@@ -44,7 +45,7 @@ def patiently(work, **said):
             return work(**said)
         except StoreBusy:  # a paused writer locks the file
             pass
-clock = lambda: timestamps.now() + skew
+clock = lambda: read_clock() + skew
 with (
     holdfast.open(sys.argv[1], agent_id="ai:tester@here", now=clock) as hold,
     open(sys.argv[4], "a", buffering=1) as book,

@@ -13,7 +13,7 @@ from store_pool import StorePool
 
 import holdfast
 from engines import ENGINES_BY_RING, Postgres
-from holdfast.kernel import timestamps
+from holdfast.kernel.context import read_clock
 
 OWNER = "human:ann@home"
 MILLISECOND = 1000
@@ -61,7 +61,7 @@ def millisecond_clock() -> Callable[[], int]:
     def now() -> int:
         nonlocal last
         with lock:
-            last = max(timestamps.now(), last + MILLISECOND)
+            last = max(read_clock(), last + MILLISECOND)
             return last
 
     return now

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast
+from datetimes import to_datetime
 from holdfast.features.tasks import service, store
 from holdfast.kernel.errors import AmbiguousId, Conflict, Forbidden, Invalid, LeaseLost, NotFound
-from holdfast.kernel.timestamps import DAY, SECOND, to_datetime
+from holdfast.kernel.timestamps import DAY, SECOND
 
 SOON = "2026-01-31T08:00:00Z"
 

@@ -12,8 +12,7 @@ from schemas import SECRET
 import holdfast
 from engines import ENGINES, Postgres
 from holdfast.app import Holdfast
-from holdfast.kernel import timestamps
-from holdfast.kernel.context import Caller, Context
+from holdfast.kernel.context import Caller, Context, read_clock
 from holdfast.kernel.storage.open_by_address import open_store
 from holdfast.kernel.storage.port import Store
 from holdfast.settings import Settings
@@ -78,7 +77,7 @@ def user(postgres: Postgres) -> Iterator[str]:
 def holdfast_over() -> Callable[..., Holdfast]:
     """Build a Holdfast on a store opened by the test, optionally with its own clock."""
 
-    def open_holdfast(store: Store, now: Callable[[], int] = timestamps.now) -> Holdfast:
+    def open_holdfast(store: Store, now: Callable[[], int] = read_clock) -> Holdfast:
         return Holdfast(Context(store=store, caller=Caller(agent="ai:tester@here"), now=now), Settings())
 
     return open_holdfast

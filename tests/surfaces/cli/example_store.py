@@ -12,6 +12,7 @@ from typing import Any
 import holdfast
 from diverging_stores import disagree
 from holdfast.kernel import timestamps
+from holdfast.kernel.context import read_clock
 
 OWNER = "human:ann@desk"
 PARAGRAPH = "The connection pool keeps ten connections for all of the workers of the server."
@@ -118,7 +119,7 @@ def _add_skill(hold: holdfast.Holdfast, folder: Path) -> None:
 
 
 def _add_peers(hold: holdfast.Holdfast, ids: dict[str, str], folder: Path) -> None:
-    ahead = timestamps.now() + 30 * timestamps.DAY
+    ahead = read_clock() + 30 * timestamps.DAY
     with holdfast.open(str(folder / "ahead.db"), agent_id=OWNER, now=lambda: ahead) as other:
         other.store(title="Later", content="It comes from the future.")
     hold.sync(remote=str(folder / "ahead.db"))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, reduce
 from operator import or_
 from threading import RLock
@@ -38,7 +38,7 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
 
 from holdfast.kernel.records.fields import computed
-from holdfast.kernel.timestamps import format_datetime, format_timestamp, to_datetime
+from holdfast.kernel.timestamps import EPOCH, format_datetime, format_timestamp
 
 Form = Literal["wire", "library"]
 Converter = Callable[[Any], Any]
@@ -199,7 +199,10 @@ class _Field(NamedTuple):
 _names: dict[str, Any] = {
     "UNSET": UNSET,
     "format_timestamp": format_timestamp,
-    "to_datetime": to_datetime,
+    "EPOCH": EPOCH,
+    "timedelta": timedelta,
+    "MIN_TIME": (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1),
+    "MAX_TIME": (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1),
     "parse_datetime": datetime.fromisoformat,
 }
 """What compiled functions use."""
@@ -246,8 +249,10 @@ def _shape(annotation: Any, form: Form) -> _Shape:
 def _time_shape(kind: type, form: Form) -> _Shape:
     if form == "wire":
         return _Shape(str, None if kind is str else lambda value: f"format_timestamp({value})")
-    function = "parse_datetime" if kind is str else "to_datetime"
-    return _Shape(datetime, lambda value: f"{function}({value})")
+    if kind is str:
+        return _Shape(datetime, lambda value: f"parse_datetime({value})")
+    # A time outside the years 1 to 9999 is clamped.
+    return _Shape(datetime, lambda value: f"EPOCH + timedelta(0, 0, min(max({value}, MIN_TIME), MAX_TIME))")
 
 
 def _union_shape(members: tuple[Any, ...], form: Form) -> _Shape:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from datetimes import to_datetime
 from holdfast.kernel.context import Caller
-from holdfast.kernel.timestamps import SECOND, to_datetime
+from holdfast.kernel.timestamps import SECOND
 
 START = 1_800_000_000 * SECOND
 OTHER = Caller("ai:other@here")

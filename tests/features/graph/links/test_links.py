@@ -4,9 +4,10 @@ import pytest
 from linked_memories import OTHER, START, Clock, Remember, targets
 
 import holdfast
+from datetimes import to_datetime
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid, NotFound
-from holdfast.kernel.timestamps import SECOND, to_datetime
+from holdfast.kernel.timestamps import SECOND
 from holdfast.types import InvalidateResult, LinkResult
 
 

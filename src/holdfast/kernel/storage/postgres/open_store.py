@@ -1,6 +1,7 @@
 """Open a store in PostgreSQL: check that it is ours and complete, and migrate it."""
 
 import re
+from time import time_ns
 
 from psycopg import errors as refusals
 from psycopg import sql
@@ -15,7 +16,6 @@ from holdfast.kernel.storage.postgres.engine import ADAPTERS, FOLDERS, PostgresS
 from holdfast.kernel.storage.postgres.pool import Connection
 from holdfast.kernel.storage.postgres.store import PostgresStore, StoreInfo
 from holdfast.kernel.storage.postgres.vectors import VectorLoader, WholeVectorLoader
-from holdfast.kernel.timestamps import now
 
 MIN_SERVER_VERSION = 14
 MARK = "A memory of Holdfast."
@@ -159,7 +159,7 @@ def build_tables(connection: Connection, address: Address, mark: str) -> None:
         for migration in missing:
             connection.execute(migrations.to_postgres(migration.script), prepare=False)
         data_migrations.apply_data_migrations(missing, session)
-        session.many("migration_add", ({**one.record, "applied_at": now()} for one in missing))
+        session.many("migration_add", ({**one.record, "applied_at": time_ns() // 1000} for one in missing))
     except refusals.InsufficientPrivilege:
         raise errors.StoreUnreachable(
             "The store's tables must be created or migrated, and this user has no right to do it: "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from time import time_ns
 
 import apsw
 
@@ -22,7 +23,6 @@ from holdfast.kernel.storage.sqlite.connection import (
     wait_for_lock,
 )
 from holdfast.kernel.storage.sqlite.engine import APPLICATION_ID, FOLDERS, SqliteSession, SqliteStore, roll_back
-from holdfast.kernel.timestamps import now
 
 UNFINISHED_MARK = 0x484D0000
 """Application id of a file that is being filled; the lower half identifies the copy."""
@@ -177,11 +177,11 @@ def build_tables(connection: apsw.Connection) -> None:
     for migration in missing if done else ():
         connection.execute(migrations.to_sqlite(migration.script)).fetchall()
     data_migrations.apply_data_migrations(missing if done else (), session)
-    session.many("migration_add", ({**one.record, "applied_at": now()} for one in missing))
+    session.many("migration_add", ({**one.record, "applied_at": time_ns() // 1000} for one in missing))
     connection.execute(f"pragma user_version={latest[-1].number}")
 
 
 def back_up(path: Path, vfs: str, version: int) -> None:
     """Write a copy of the store before the migration, next to it."""
     with closing(open_database(str(path), vfs)) as reader:
-        copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{now()}"))
+        copy_into(reader, path.with_name(f"{path.name}.before-v{version + 1}-{time_ns() // 1000}"))

@@ -514,11 +514,9 @@ class DeleteResult(Result, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class DeliveryPage(ResultList[DeliveryView], frozen=True, kw_only=True):
-    deliveries: list[DeliveryView]
-    count: int
+class Delivery(Result, frozen=True, kw_only=True):
+    """Delivery state of one event for one subscription."""
 
-class DeliveryView(Result, frozen=True, kw_only=True):
     subscription_id: str
     seq: int
     event: str
@@ -529,6 +527,10 @@ class DeliveryView(Result, frozen=True, kw_only=True):
     """Last HTTP status of the receiver."""
     error: str | None = None
     at: datetime
+
+class DeliveryPage(ResultList[Delivery], frozen=True, kw_only=True):
+    deliveries: list[Delivery]
+    count: int
 
 class DependentView(Result, frozen=True, kw_only=True):
     id: str
@@ -2315,30 +2317,12 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
     redacted: list[str] | None = None
     """Kinds of secrets that were redacted."""
 
-class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
+class SubscribeResult(Subscription, frozen=True, kw_only=True):
     secret: str | None = None
-    """The generated secret, shown only once."""
 
-class SubscriptionPage(ResultList[SubscriptionView], frozen=True, kw_only=True):
-    subscriptions: list[SubscriptionView]
-    count: int
+class Subscription(Result, frozen=True, kw_only=True):
+    """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""
 
-class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
-    id: str
-    place: int
-    """Everything after this change is sent or resent."""
-    requeued: int
-    """Number of requeued dead letters; they are sent first."""
-
-class SubscriptionTestResult(Result, frozen=True, kw_only=True):
-    id: str
-    ok: bool
-    status: int | None = None
-    """HTTP status of the receiver."""
-    error: str | None = None
-    milliseconds: int
-
-class SubscriptionView(Result, frozen=True, kw_only=True):
     id: str
     agent_id: str
     url: str
@@ -2353,10 +2337,31 @@ class SubscriptionView(Result, frozen=True, kw_only=True):
     delivered: int
     dead: int
     """Number of dead letters."""
-    next_try_at: datetime | None = None
     last_error: str | None = None
     last_at: datetime | None = None
     created_at: datetime
+    next_try_at: datetime | None = None
+
+class SubscriptionPage(ResultList[Subscription], frozen=True, kw_only=True):
+    subscriptions: list[Subscription]
+    count: int
+
+class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
+    id: str
+    place: int
+    """Everything after this change is sent or resent."""
+    requeued: int
+    """Number of requeued dead letters; they are sent first."""
+
+class SubscriptionTestResult(Result, frozen=True, kw_only=True):
+    """The receiver's answer to a test event."""
+
+    id: str
+    ok: bool
+    status: int | None = None
+    """HTTP status of the receiver."""
+    error: str | None = None
+    milliseconds: int
 
 class Suggestion(Result, frozen=True, kw_only=True):
     offer_id: str

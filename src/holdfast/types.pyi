@@ -809,40 +809,20 @@ class HitRating(Result, frozen=True, kw_only=True):
     utility: float
     """From -1 to 1, over all verdicts on this memory."""
 
-class HookAnswer(Result, frozen=True, kw_only=True):
-    name: str
+class HookList(ResultList[LifecycleHook], frozen=True, kw_only=True):
+    hooks: list[LifecycleHook]
+    count: int
+
+class HookRun(Result, frozen=True, kw_only=True):
+    """The outcome of one hook call."""
+
     decision: Literal["allow", "modify", "ask", "deny"]
-    reason: str | None = None
+    reason: str
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
     milliseconds: int
-
-class HookList(ResultList[HookView], frozen=True, kw_only=True):
-    hooks: list[HookView]
-    count: int
-
-class HookView(Result, frozen=True, kw_only=True):
     name: str
-    event: Literal[
-        "pre_store",
-        "post_store",
-        "pre_recall",
-        "post_recall",
-        "pre_delete",
-        "post_delete",
-        "pre_link",
-        "post_link",
-        "pre_reflect",
-        "post_reflect",
-    ]
-    command: list[str] | None = None
-    python: str | None = None
-    match: list[str]
-    timeout: float
-    on_error: Literal["allow", "deny"] | None = None
-    operations: list[str]
-    """Operations that the hook runs for."""
 
 class HooksTestResult(Result, frozen=True, kw_only=True):
     event: Literal[
@@ -859,7 +839,7 @@ class HooksTestResult(Result, frozen=True, kw_only=True):
     ]
     decision: Literal["allow", "modify", "ask", "deny"]
     """The strictest decision, which would apply to the operation."""
-    hooks: list[HookAnswer]
+    hooks: list[HookRun]
     passed_over: list[str]
     """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
@@ -1116,6 +1096,10 @@ class LessonView(Result, frozen=True, kw_only=True):
 class Lessons(ResultList[LessonView], frozen=True, kw_only=True):
     lessons: list[LessonView]
     count: int
+
+class LifecycleHook(Rule, frozen=True, kw_only=True):
+    operations: list[str]
+    """Operations that the hook runs for."""
 
 class LimitationAddResult(Result, frozen=True, kw_only=True):
     limitation: LimitationView
@@ -1934,6 +1918,32 @@ class RowError(Result, frozen=True, kw_only=True):
     index: int
     error: str
     code: str
+
+class Rule(Result, frozen=True, kw_only=True):
+    """One hook from the settings."""
+
+    event: Literal[
+        "pre_store",
+        "post_store",
+        "pre_recall",
+        "post_recall",
+        "pre_delete",
+        "post_delete",
+        "pre_link",
+        "post_link",
+        "pre_reflect",
+        "post_reflect",
+    ]
+    command: tuple[str, ...]
+    """A program and its arguments, run without a shell."""
+    python: str
+    """Instead of a command: an entry point of the group holdfast.hooks."""
+    match: tuple[str, ...]
+    """Namespace patterns."""
+    timeout: float
+    on_error: Literal["allow", "deny"] | None = None
+    """Decision if a pre_ hook fails, times out or gives an invalid answer."""
+    name: str
 
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str

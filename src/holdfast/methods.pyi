@@ -266,6 +266,40 @@ class Operations:
         """
         ...
 
+    def key_create(
+        self,
+        name: str,
+        *,
+        scope: Literal["read", "write", "admin"] = "write",
+        namespaces: builtins.list[str] | None = None,
+        agent_id: str | None = None,
+    ) -> KeyCreateResult:
+        """Create an API key; its secret is shown only once.
+
+        Args:
+            name: Name of the key.
+            scope: Right: read, write, or admin (everything, keys included).
+            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
+            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
+        """
+        ...
+
+    def key_list(self) -> KeyPage:
+        """List API keys, including revoked ones.
+
+        Returns:
+            KeyPage: iterate over it for its `keys`.
+        """
+        ...
+
+    def key_revoke(self, id: str) -> Key:
+        """Revoke a key permanently, effective immediately.
+
+        Args:
+            id: Id of the key.
+        """
+        ...
+
     def store(
         self,
         title: str,
@@ -2072,40 +2106,6 @@ class Operations:
             namespace: Target namespace; projects go below it.
             dry_run: Report what would happen, write nothing.
             agent_id: Act as this agent.
-        """
-        ...
-
-    def key_create(
-        self,
-        name: str,
-        *,
-        scope: Literal["read", "write", "admin"] = "write",
-        namespaces: builtins.list[str] | None = None,
-        agent_id: str | None = None,
-    ) -> KeyCreateResult:
-        """Create an API key; its secret is shown only once.
-
-        Args:
-            name: Name of the key.
-            scope: Right: read, write, or admin (everything, keys included).
-            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
-            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
-        """
-        ...
-
-    def key_list(self) -> KeyPage:
-        """List API keys, including revoked ones.
-
-        Returns:
-            KeyPage: iterate over it for its `keys`.
-        """
-        ...
-
-    def key_revoke(self, id: str) -> KeyView:
-        """Revoke a key permanently, effective immediately.
-
-        Args:
-            id: Id of the key.
         """
         ...
 
@@ -3979,6 +3979,40 @@ class AsyncOperations:
         """
         ...
 
+    async def key_create(
+        self,
+        name: str,
+        *,
+        scope: Literal["read", "write", "admin"] = "write",
+        namespaces: builtins.list[str] | None = None,
+        agent_id: str | None = None,
+    ) -> KeyCreateResult:
+        """Create an API key; its secret is shown only once.
+
+        Args:
+            name: Name of the key.
+            scope: Right: read, write, or admin (everything, keys included).
+            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
+            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
+        """
+        ...
+
+    async def key_list(self) -> KeyPage:
+        """List API keys, including revoked ones.
+
+        Returns:
+            KeyPage: iterate over it for its `keys`.
+        """
+        ...
+
+    async def key_revoke(self, id: str) -> Key:
+        """Revoke a key permanently, effective immediately.
+
+        Args:
+            id: Id of the key.
+        """
+        ...
+
     async def store(
         self,
         title: str,
@@ -5789,40 +5823,6 @@ class AsyncOperations:
             namespace: Target namespace; projects go below it.
             dry_run: Report what would happen, write nothing.
             agent_id: Act as this agent.
-        """
-        ...
-
-    async def key_create(
-        self,
-        name: str,
-        *,
-        scope: Literal["read", "write", "admin"] = "write",
-        namespaces: builtins.list[str] | None = None,
-        agent_id: str | None = None,
-    ) -> KeyCreateResult:
-        """Create an API key; its secret is shown only once.
-
-        Args:
-            name: Name of the key.
-            scope: Right: read, write, or admin (everything, keys included).
-            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
-            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
-        """
-        ...
-
-    async def key_list(self) -> KeyPage:
-        """List API keys, including revoked ones.
-
-        Returns:
-            KeyPage: iterate over it for its `keys`.
-        """
-        ...
-
-    async def key_revoke(self, id: str) -> KeyView:
-        """Revoke a key permanently, effective immediately.
-
-        Args:
-            id: Id of the key.
         """
         ...
 

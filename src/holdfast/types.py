@@ -35,8 +35,9 @@ def _list_homes(names: dict[str, str]) -> dict[str, str]:
 
 _RESULTS = _list_homes(
     {
-        "holdfast.features.access.operations.agents": "AgentPage AgentRegisterResult AgentView GrantAnswer InboxPage InboxReadResult NoticeView NotifyResult",
-        "holdfast.features.access.operations.keys": "KeyCreateResult KeyPage KeyView",
+        "holdfast.features.access.keys": "Key",
+        "holdfast.features.access.model": "Agent Notice SeenAgent",
+        "holdfast.features.access.operations": "AgentPage AgentRegisterResult GrantAnswer InboxPage InboxReadResult KeyCreateResult KeyPage NotifyResult",
         "holdfast.features.admin.operations.about": "CapabilitiesResult EmbeddingCount FamilyList FamilyView Stats TierCount ToolView",
         "holdfast.features.admin.operations.migrate": "MigrateResult MigratedTable",
         "holdfast.features.admin.operations.upkeep": "BackupResult DoctorReport FindingView GcResult SectionView Snapshot Snapshots StoreRestoreResult",

@@ -19,20 +19,21 @@ class ActionView(Result, frozen=True, kw_only=True):
     ids: list[str]
     what: str
 
-class AgentPage(ResultList[AgentView], frozen=True, kw_only=True):
-    agents: list[AgentView]
-    count: int
+class Agent(Result, frozen=True, kw_only=True):
+    """A registered agent."""
 
-class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
-    registered: bool
-    id: str
-
-class AgentView(Result, frozen=True, kw_only=True):
     agent_id: str
     agent_type: str
-    capabilities: list[str]
     registered_at: datetime
-    last_seen_at: datetime
+    capabilities: list[str]
+
+class AgentPage(ResultList[SeenAgent], frozen=True, kw_only=True):
+    agents: list[SeenAgent]
+    count: int
+
+class AgentRegisterResult(SeenAgent, frozen=True, kw_only=True):
+    registered: bool
+    id: str
 
 class ApproveResult(Result, frozen=True, kw_only=True):
     approved: bool
@@ -879,9 +880,9 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
     arrays: dict[str, ImportCounts]
     dry_run: bool
 
-class InboxPage(ResultList[NoticeView], frozen=True, kw_only=True):
+class InboxPage(ResultList[Notice], frozen=True, kw_only=True):
     agent_id: str
-    messages: list[NoticeView]
+    messages: list[Notice]
     count: int
     unread_only: bool
 
@@ -1037,15 +1038,9 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     problems: list[MineProblem]
     dry_run: bool
 
-class KeyCreateResult(KeyView, frozen=True, kw_only=True):
-    key: str
-    """The secret, shown only once."""
+class Key(Result, frozen=True, kw_only=True):
+    """A key without its secret, of which only a hash is stored."""
 
-class KeyPage(ResultList[KeyView], frozen=True, kw_only=True):
-    keys: list[KeyView]
-    count: int
-
-class KeyView(Result, frozen=True, kw_only=True):
     id: str
     name: str
     scope: Literal["read", "write", "admin"]
@@ -1053,6 +1048,14 @@ class KeyView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     revoked_at: datetime | None = None
+
+class KeyCreateResult(Key, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown only once."""
+
+class KeyPage(ResultList[Key], frozen=True, kw_only=True):
+    keys: list[Key]
+    count: int
 
 class KgQueryResult(ResultList[ReachedMemory], frozen=True, kw_only=True):
     source_id: str
@@ -1359,7 +1362,9 @@ class NodeView(Result, frozen=True, kw_only=True):
     namespace: str
     kind: str
 
-class NoticeView(Result, frozen=True, kw_only=True):
+class Notice(Result, frozen=True, kw_only=True):
+    """A message between agents. It belongs to one store and is not a memory."""
+
     id: str
     sender: str
     to: str
@@ -2004,6 +2009,10 @@ class SectionView(Result, frozen=True, kw_only=True):
     severity: Literal["ok", "warn", "critical"]
     findings: list[FindingView]
     facts: dict[str, Any]
+
+class SeenAgent(Agent, frozen=True, kw_only=True):
+    last_seen_at: datetime
+    """Time of its last change here."""
 
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.features.access.model import Agent
-from holdfast.features.access.notice import Notice
+from holdfast.features.access.model import Agent, Notice
 from holdfast.features.graph.model import Alias
 from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Policy, Standard

@@ -2283,8 +2283,52 @@ class Operations:
         """
         ...
 
-    def namespace_clear_standard(self, namespace: str) -> ClearStandardResult:
+    def namespace_clear_standard(self, namespace: str) -> ClearResult:
         """Remove the standard of a namespace; the memory stays.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    def policy_set(
+        self,
+        namespace: str,
+        *,
+        max_reflection_depth: int | None = None,
+        require_approval_above_depth: int | None = None,
+        self_approval: bool | None = None,
+        invalidation_hops: int | None = None,
+        skill_promotion_min_depth: int | None = None,
+        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
+        interaction_text: Literal["keep", "hash", "omit"] | None = None,
+        inherit: builtins.list[str] = [],
+    ) -> PolicyView:
+        """Set rules for a namespace and all below; others stay.
+
+        Args:
+            namespace: Namespace, or * for all.
+            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
+            require_approval_above_depth: Deeper reflections need approval; 32: none do.
+            self_approval: Let requesters approve their own requests.
+            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
+            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
+            secrets: Secrets in stored text: allow, flag, redact or refuse.
+            interaction_text: Text of recorded interactions: keep, hash or omit.
+            inherit: Rules to unset, so that they are inherited.
+        """
+        ...
+
+    def policy_get(self, namespace: str) -> PolicyView:
+        """Show the effective rules of a namespace and where they are set.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    def policy_clear(self, namespace: str) -> ClearResult:
+        """Remove the policy of a namespace; inherited rules apply.
 
         Args:
             namespace: Namespace, or * for all.
@@ -2578,50 +2622,6 @@ class Operations:
             name: A local name for the peer.
             host: Host names and addresses of the server [default: its name].
             folder: Directory for the files and the signing CA.
-        """
-        ...
-
-    def policy_set(
-        self,
-        namespace: str,
-        *,
-        max_reflection_depth: int | None = None,
-        require_approval_above_depth: int | None = None,
-        self_approval: bool | None = None,
-        invalidation_hops: int | None = None,
-        skill_promotion_min_depth: int | None = None,
-        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
-        interaction_text: Literal["keep", "hash", "omit"] | None = None,
-        inherit: builtins.list[str] = [],
-    ) -> PolicyView:
-        """Set rules for a namespace and all below; others stay.
-
-        Args:
-            namespace: Namespace, or * for all.
-            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
-            require_approval_above_depth: Deeper reflections need approval; 32: none do.
-            self_approval: Let requesters approve their own requests.
-            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
-            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
-            secrets: Secrets in stored text: allow, flag, redact or refuse.
-            interaction_text: Text of recorded interactions: keep, hash or omit.
-            inherit: Rules to unset, so that they are inherited.
-        """
-        ...
-
-    def policy_get(self, namespace: str) -> PolicyView:
-        """Show the effective rules of a namespace and where they are set.
-
-        Args:
-            namespace: Namespace, or * for all.
-        """
-        ...
-
-    def policy_clear(self, namespace: str) -> ClearPolicyResult:
-        """Remove the policy of a namespace; inherited rules apply.
-
-        Args:
-            namespace: Namespace, or * for all.
         """
         ...
 
@@ -6002,8 +6002,52 @@ class AsyncOperations:
         """
         ...
 
-    async def namespace_clear_standard(self, namespace: str) -> ClearStandardResult:
+    async def namespace_clear_standard(self, namespace: str) -> ClearResult:
         """Remove the standard of a namespace; the memory stays.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    async def policy_set(
+        self,
+        namespace: str,
+        *,
+        max_reflection_depth: int | None = None,
+        require_approval_above_depth: int | None = None,
+        self_approval: bool | None = None,
+        invalidation_hops: int | None = None,
+        skill_promotion_min_depth: int | None = None,
+        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
+        interaction_text: Literal["keep", "hash", "omit"] | None = None,
+        inherit: builtins.list[str] = [],
+    ) -> PolicyView:
+        """Set rules for a namespace and all below; others stay.
+
+        Args:
+            namespace: Namespace, or * for all.
+            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
+            require_approval_above_depth: Deeper reflections need approval; 32: none do.
+            self_approval: Let requesters approve their own requests.
+            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
+            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
+            secrets: Secrets in stored text: allow, flag, redact or refuse.
+            interaction_text: Text of recorded interactions: keep, hash or omit.
+            inherit: Rules to unset, so that they are inherited.
+        """
+        ...
+
+    async def policy_get(self, namespace: str) -> PolicyView:
+        """Show the effective rules of a namespace and where they are set.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    async def policy_clear(self, namespace: str) -> ClearResult:
+        """Remove the policy of a namespace; inherited rules apply.
 
         Args:
             namespace: Namespace, or * for all.
@@ -6297,50 +6341,6 @@ class AsyncOperations:
             name: A local name for the peer.
             host: Host names and addresses of the server [default: its name].
             folder: Directory for the files and the signing CA.
-        """
-        ...
-
-    async def policy_set(
-        self,
-        namespace: str,
-        *,
-        max_reflection_depth: int | None = None,
-        require_approval_above_depth: int | None = None,
-        self_approval: bool | None = None,
-        invalidation_hops: int | None = None,
-        skill_promotion_min_depth: int | None = None,
-        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
-        interaction_text: Literal["keep", "hash", "omit"] | None = None,
-        inherit: builtins.list[str] = [],
-    ) -> PolicyView:
-        """Set rules for a namespace and all below; others stay.
-
-        Args:
-            namespace: Namespace, or * for all.
-            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
-            require_approval_above_depth: Deeper reflections need approval; 32: none do.
-            self_approval: Let requesters approve their own requests.
-            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
-            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
-            secrets: Secrets in stored text: allow, flag, redact or refuse.
-            interaction_text: Text of recorded interactions: keep, hash or omit.
-            inherit: Rules to unset, so that they are inherited.
-        """
-        ...
-
-    async def policy_get(self, namespace: str) -> PolicyView:
-        """Show the effective rules of a namespace and where they are set.
-
-        Args:
-            namespace: Namespace, or * for all.
-        """
-        ...
-
-    async def policy_clear(self, namespace: str) -> ClearPolicyResult:
-        """Remove the policy of a namespace; inherited rules apply.
-
-        Args:
-            namespace: Namespace, or * for all.
         """
         ...
 

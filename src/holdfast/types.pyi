@@ -276,11 +276,7 @@ class ClaimView(Result, frozen=True, kw_only=True):
     """Fencing token: heartbeat and finish need it."""
     task: Task
 
-class ClearPolicyResult(Result, frozen=True, kw_only=True):
-    cleared: bool
-    namespace: str
-
-class ClearStandardResult(Result, frozen=True, kw_only=True):
+class ClearResult(Result, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -1632,22 +1628,11 @@ class PipelineView(Result, frozen=True, kw_only=True):
     definition: dict[str, Any]
     """The definition, as in a pipeline file."""
 
-class PolicyRules(Result, frozen=True, kw_only=True):
-    """The effective rules of a namespace."""
-
-    max_reflection_depth: int
-    require_approval_above_depth: int | None
-    self_approval: bool
-    invalidation_hops: int
-    skill_promotion_min_depth: int
-    secrets: str
-    interaction_text: str
-
 class PolicyView(Result, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
     """Rules set here."""
-    rules: PolicyRules
+    rules: Rules
     """Effective rules, inherited ones included."""
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
@@ -1949,6 +1934,21 @@ class Rule(Result, frozen=True, kw_only=True):
     on_error: Literal["allow", "deny"] | None = None
     """Decision if a pre_ hook fails, times out or gives an invalid answer."""
     name: str
+
+class Rules(Result, frozen=True, kw_only=True):
+    """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
+
+    max_reflection_depth: int
+    require_approval_above_depth: int | None
+    """None: no depth requires it; null in answers."""
+    self_approval: bool
+    """Whether requesters may approve their own requests."""
+    invalidation_hops: int
+    skill_promotion_min_depth: int
+    secrets: Literal["allow", "flag", "redact", "refuse"]
+    """How keys, tokens and passwords in stored text are handled."""
+    interaction_text: Literal["keep", "hash", "omit"]
+    """How the text of recorded interactions is stored."""
 
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str

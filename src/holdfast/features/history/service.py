@@ -13,7 +13,7 @@ from holdfast.features.memories.grant import Grant
 from holdfast.features.memories.read_memories import check_scope_change, find_namespaces, require_owner
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.namespaces.model import Policy
-from holdfast.features.namespaces.policy import require_policy_admin
+from holdfast.features.namespaces.service import require_policy_admin
 from holdfast.features.people import read_interactions as interactions
 from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.kernel.context import Context

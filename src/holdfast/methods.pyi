@@ -729,6 +729,47 @@ class Operations:
         """
         ...
 
+    def project_which(self, path: str = ".") -> Project:
+        """Show the project of a folder and how it was determined.
+
+        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
+        else by the path of the folder. Does not run git.
+
+        Args:
+            path: Folder [default: the current one].
+        """
+        ...
+
+    def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Make a project an alias of another.
+
+        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+        again. The merge is synced to other stores.
+
+        Args:
+            project: Project to keep.
+            alias: Project that becomes an alias of it.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Separate a merged project again.
+
+        Args:
+            alias: Alias to separate.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    def project_list(self) -> MergedProjects:
+        """List merged projects.
+
+        Returns:
+            MergedProjects: iterate over it for its `merged`.
+        """
+        ...
+
     def build_context(
         self,
         message: str = "",
@@ -2728,47 +2769,6 @@ class Operations:
         """
         ...
 
-    def project_which(self, path: str = ".") -> ProjectView:
-        """Show the project of a folder and how it was determined.
-
-        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
-        else by the path of the folder. Does not run git.
-
-        Args:
-            path: Folder [default: the current one].
-        """
-        ...
-
-    def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Make a project an alias of another.
-
-        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
-        again. The merge is synced to other stores.
-
-        Args:
-            project: Project to keep.
-            alias: Project that becomes an alias of it.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Separate a merged project again.
-
-        Args:
-            alias: Alias to separate.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    def project_list(self) -> MergedProjects:
-        """List merged projects.
-
-        Returns:
-            MergedProjects: iterate over it for its `merged`.
-        """
-        ...
-
     def quarantine(self, *, limit: int = 50, offset: int = 0) -> QuarantinePage:
         """List rejected changes of other stores with their reasons, newest first.
 
@@ -4443,6 +4443,47 @@ class AsyncOperations:
             namespace: Namespace of the project.
             principal: Person of the session. Default: the agent.
             budget: Maximum tokens of the block (cl100k).
+        """
+        ...
+
+    async def project_which(self, path: str = ".") -> Project:
+        """Show the project of a folder and how it was determined.
+
+        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
+        else by the path of the folder. Does not run git.
+
+        Args:
+            path: Folder [default: the current one].
+        """
+        ...
+
+    async def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Make a project an alias of another.
+
+        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+        again. The merge is synced to other stores.
+
+        Args:
+            project: Project to keep.
+            alias: Project that becomes an alias of it.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    async def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Separate a merged project again.
+
+        Args:
+            alias: Alias to separate.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    async def project_list(self) -> MergedProjects:
+        """List merged projects.
+
+        Returns:
+            MergedProjects: iterate over it for its `merged`.
         """
         ...
 
@@ -6444,47 +6485,6 @@ class AsyncOperations:
 
         Args:
             name: A name, such as ann or slack:U42.
-        """
-        ...
-
-    async def project_which(self, path: str = ".") -> ProjectView:
-        """Show the project of a folder and how it was determined.
-
-        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
-        else by the path of the folder. Does not run git.
-
-        Args:
-            path: Folder [default: the current one].
-        """
-        ...
-
-    async def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Make a project an alias of another.
-
-        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
-        again. The merge is synced to other stores.
-
-        Args:
-            project: Project to keep.
-            alias: Project that becomes an alias of it.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    async def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Separate a merged project again.
-
-        Args:
-            alias: Alias to separate.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    async def project_list(self) -> MergedProjects:
-        """List merged projects.
-
-        Returns:
-            MergedProjects: iterate over it for its `merged`.
         """
         ...
 

@@ -1667,12 +1667,9 @@ class PrincipalView(Result, frozen=True, kw_only=True):
     """All names, the principal first."""
     display: str
 
-class ProjectNames(Result, frozen=True, kw_only=True):
-    namespace: str
-    """Namespace of the memories of all of them."""
-    names: list[str]
+class Project(Result, frozen=True, kw_only=True):
+    """The project of a folder and how it was determined."""
 
-class ProjectView(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of its memories."""
     by: Literal["override", "remote", "repository", "folder"]
@@ -1681,9 +1678,14 @@ class ProjectView(Result, frozen=True, kw_only=True):
     folder: str
     root: str
     names: list[str]
-    """All names of the project."""
+    """All names of the project; that of the namespace first."""
     budget: int | None = None
     """Token budget of the override file, if set."""
+
+class ProjectNames(Result, frozen=True, kw_only=True):
+    namespace: str
+    """Namespace of the memories of all of them."""
+    names: list[str]
 
 class PromoteResult(MemoryView, frozen=True, kw_only=True):
     promoted: bool

@@ -2117,7 +2117,7 @@ class Operations:
         """
         ...
 
-    def interaction_show(self, id: str) -> InteractionView:
+    def interaction_show(self, id: str) -> Interaction:
         """Show one interaction in full.
 
         Args:
@@ -2697,7 +2697,7 @@ class Operations:
         """
         ...
 
-    def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalView:
+    def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Make a name an alias of a person.
 
         Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
@@ -2710,7 +2710,7 @@ class Operations:
         """
         ...
 
-    def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalView:
+    def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Separate an alias from its principal, with everything written under it.
 
         Args:
@@ -2719,7 +2719,7 @@ class Operations:
         """
         ...
 
-    def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalView:
+    def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Set the display name of a person or an agent.
 
         Args:
@@ -2729,7 +2729,7 @@ class Operations:
         """
         ...
 
-    def principal_show(self, name: str) -> PrincipalView:
+    def principal_show(self, name: str) -> PrincipalNames:
         """Show the principal of a name and all its aliases.
 
         Args:
@@ -2749,7 +2749,7 @@ class Operations:
         """
         ...
 
-    def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureView:
+    def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureResult:
         """Erase a person permanently, under every name, here and in synced stores.
 
         Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
@@ -2761,7 +2761,7 @@ class Operations:
         """
         ...
 
-    def principal_forgotten(self, name: str) -> ErasureView:
+    def principal_forgotten(self, name: str) -> ErasureResult:
         """Show the record of a person's erasure.
 
         Args:
@@ -5834,7 +5834,7 @@ class AsyncOperations:
         """
         ...
 
-    async def interaction_show(self, id: str) -> InteractionView:
+    async def interaction_show(self, id: str) -> Interaction:
         """Show one interaction in full.
 
         Args:
@@ -6416,7 +6416,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalView:
+    async def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Make a name an alias of a person.
 
         Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
@@ -6429,7 +6429,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalView:
+    async def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Separate an alias from its principal, with everything written under it.
 
         Args:
@@ -6438,7 +6438,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalView:
+    async def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Set the display name of a person or an agent.
 
         Args:
@@ -6448,7 +6448,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_show(self, name: str) -> PrincipalView:
+    async def principal_show(self, name: str) -> PrincipalNames:
         """Show the principal of a name and all its aliases.
 
         Args:
@@ -6468,7 +6468,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureView:
+    async def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureResult:
         """Erase a person permanently, under every name, here and in synced stores.
 
         Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
@@ -6480,7 +6480,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_forgotten(self, name: str) -> ErasureView:
+    async def principal_forgotten(self, name: str) -> ErasureResult:
         """Show the record of a person's erasure.
 
         Args:

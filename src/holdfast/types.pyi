@@ -606,12 +606,13 @@ class EntityResult(Result, frozen=True, kw_only=True):
     also: list[str] | None = None
     """Ids of other entities with that name."""
 
-class ErasureView(Result, frozen=True, kw_only=True):
+class ErasureResult(Result, frozen=True, kw_only=True):
+    """Record of an erasure, without any of the erased data."""
+
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
     at: datetime
     agent_id: str
-    """The agent that erased it."""
     counts: dict[str, int]
     """Number of erased records by kind."""
 
@@ -647,9 +648,9 @@ class ExportedFile(Result, frozen=True, kw_only=True):
     content: str | None = None
     encoding: Literal["utf-8", "base64"] | None = None
 
-class FactHistory(ResultList[PastValueView], frozen=True, kw_only=True):
+class FactHistory(ResultList[PastValue], frozen=True, kw_only=True):
     key: str
-    past: list[PastValueView]
+    past: list[PastValue]
     """Oldest first."""
     count: int
 
@@ -814,7 +815,7 @@ class HookRun(Result, frozen=True, kw_only=True):
     """The outcome of one hook call."""
 
     decision: Literal["allow", "modify", "ask", "deny"]
-    reason: str
+    reason: str | None
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
@@ -923,42 +924,49 @@ class IngestResult(Result, frozen=True, kw_only=True):
     ingested_memory_ids: list[str]
     notes: list[str]
 
+class Interaction(Result, frozen=True, kw_only=True):
+    """One decision. Immutable, except that its text can be erased.
+
+    Fields that were not given, or that the namespace policy omits, are missing in answers.
+    """
+
+    id: str
+    namespace: str
+    agent_id: str
+    principal: str | None
+    """The person who asked."""
+    name: str | None
+    """Their display name."""
+    channel: str | None
+    action: str | None
+    """Requested action, such as a tool."""
+    status: Literal["ok", "error", "denied"]
+    reason: str | None
+    """Reason of the denial or error."""
+    provider: str | None
+    model: str | None
+    conversation_id: str | None
+    at: datetime
+    texts: Literal["keep", "hash", "omit"]
+    """How the text is stored."""
+    input: str | None
+    output: str | None
+    input_digest: str | None
+    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
+    output_digest: str | None
+    took_ms: int | None = None
+    """Duration in milliseconds."""
+    erased: Literal[True] | None = None
+
 class InteractionEraseResult(Result, frozen=True, kw_only=True):
     erased: int
 
-class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(Interaction, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
-class InteractionView(Result, frozen=True, kw_only=True):
-    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
-
-    id: str
-    at: datetime
-    status: Literal["ok", "error", "denied"]
-    agent_id: str
-    namespace: str
-    texts: Literal["keep", "hash", "omit"]
-    """How the text is stored."""
-    principal: str | None = None
-    name: str | None = None
-    channel: str | None = None
-    action: str | None = None
-    reason: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    took_ms: int | None = None
-    conversation_id: str | None = None
-    input: str | None = None
-    output: str | None = None
-    input_digest: str | None = None
-    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
-    output_digest: str | None = None
-    erased: bool | None = None
-    """Whether text and person were erased."""
-
-class Interactions(ResultList[InteractionView], frozen=True, kw_only=True):
-    interactions: list[InteractionView]
+class Interactions(ResultList[Interaction], frozen=True, kw_only=True):
+    interactions: list[Interaction]
     count: int
     totals: dict[str, int]
     """Total number by decision."""
@@ -1330,13 +1338,8 @@ class ModelReport(Result, frozen=True, kw_only=True):
     daily_tokens: int
     left_today: int
 
-class NameView(Result, frozen=True, kw_only=True):
-    name: str
-    stands_for: str | None
-    display: str
-
-class Names(ResultList[NameView], frozen=True, kw_only=True):
-    names: list[NameView]
+class Names(ResultList[Principal], frozen=True, kw_only=True):
+    names: list[Principal]
     count: int
 
 class NamespaceCount(Result, frozen=True, kw_only=True):
@@ -1463,11 +1466,13 @@ class PartView(Result, frozen=True, kw_only=True):
     degraded: str | None = None
     """Why the part is incomplete, if something failed."""
 
-class PastValueView(Result, frozen=True, kw_only=True):
-    at: datetime
-    agent_id: str
+class PastValue(Result, frozen=True, kw_only=True):
+    """A value of a fact and when it was set."""
+
     value: str | None
     """Null if the fact was deleted."""
+    at: datetime
+    agent_id: str
     confidence: float | None = None
 
 class PeerFeed(Result, frozen=True, kw_only=True):
@@ -1650,6 +1655,22 @@ class Prices(ResultList[PriceView], frozen=True, kw_only=True):
     prices: list[PriceView]
     count: int
 
+class Principal(Result, frozen=True, kw_only=True):
+    """A name. `stands_for` is the name it is an alias of; None if it is the principal itself."""
+
+    name: str
+    stands_for: str | None
+    display: str
+
+class PrincipalNames(Result, frozen=True, kw_only=True):
+    """A principal with all its names."""
+
+    principal: str
+    """The name that all aliases stand for."""
+    names: list[str]
+    """All names, the principal first."""
+    display: str
+
 class PrincipalStats(Result, frozen=True, kw_only=True):
     """Numbers of live records that you may see."""
 
@@ -1659,13 +1680,6 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     observations: int
     """Observations that they stored themselves."""
     facts: int
-
-class PrincipalView(Result, frozen=True, kw_only=True):
-    principal: str
-    """The name that all aliases stand for."""
-    names: list[str]
-    """All names, the principal first."""
-    display: str
 
 class Project(Result, frozen=True, kw_only=True):
     """The project of a folder and how it was determined."""
@@ -1928,7 +1942,7 @@ class Rule(Result, frozen=True, kw_only=True):
     ]
     command: tuple[str, ...]
     """A program and its arguments, run without a shell."""
-    python: str
+    python: str | None
     """Instead of a command: an entry point of the group holdfast.hooks."""
     match: tuple[str, ...]
     """Namespace patterns."""
@@ -2550,11 +2564,11 @@ class Task(Result, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     repeat: str | None = None
-    target: str
+    target: str | None
     """Argument of the handler: a URL, a command or a name."""
     payload: dict[str, Any]
-    channel: str
-    reply_to: str
+    channel: str | None
+    reply_to: str | None
     owner: str | None = None
     """Current lease holder."""
     cancel_asked: bool

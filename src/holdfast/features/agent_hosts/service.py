@@ -18,7 +18,7 @@ from holdfast.features.importers.capture import Role
 from holdfast.features.importers.model import digest
 from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.memories.read_memories import Filter
-from holdfast.features.people.person_namespace import people_namespace as people_place
+from holdfast.features.people.model import people_namespace as people_place
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.recall.query import Query, RecallRequest, parse_query
 from holdfast.features.recall.service import COMMON_STEMS, Hit, PackResult, recall

@@ -3,7 +3,7 @@
 from holdfast.features.conversations.onboarding import STEPS, OnboardingState, OnboardingStep, Step, next_step
 from holdfast.features.conversations.store import ONBOARDING
 from holdfast.features.people import facts
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.tasks.service import list_open_tasks
 from holdfast.kernel.context import Context

@@ -131,7 +131,7 @@ ENTRIES = (
     Entry("migrate", "holdfast.features.admin.operations.migrate", ("admin", "migrate"), "Copy the store to a new file or database and verify every row.", ('cli', 'library'), ("migrate",), has_records=False),
     Entry("namespaces", "holdfast.features.namespaces.operations", ("namespace", "list"), "List namespaces with their memory counts.", SURFACES, ("namespaces",), has_records=False),
     Entry("get_taxonomy", "holdfast.features.namespaces.operations", ("namespace", "tree"), "Show namespaces as a tree with memory counts.", SURFACES, ("taxonomy", "get-taxonomy"), has_records=False),
-    Entry("namespace_set_standard", "holdfast.features.namespaces.operations", ("namespace", "set-standard"), "Set the standard of a namespace: a memory shown in every session there.", SURFACES, has_records=False),
+    Entry("namespace_set_standard", "holdfast.features.namespaces.operations", ("namespace", "set-standard"), "Set the standard of a namespace: a memory shown in every session there.", SURFACES),
     Entry("namespace_get_standard", "holdfast.features.namespaces.operations", ("namespace", "get-standard"), "Show the standard of a namespace, or all that apply to it.", SURFACES, has_records=False),
     Entry("namespace_clear_standard", "holdfast.features.namespaces.operations", ("namespace", "clear-standard"), "Remove the standard of a namespace; the memory stays.", SURFACES, has_records=False),
     Entry("policy_set", "holdfast.features.namespaces.operations", ("namespace", "policy", "set"), "Set rules for a namespace and all below; others stay.", SURFACES, ("policy set",), has_records=False),

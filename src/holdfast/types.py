@@ -69,7 +69,7 @@ _RESULTS = _list_homes(
         "holdfast.features.memories.operations.find": "Page SearchResult",
         "holdfast.features.memories.operations.lifecycle": "ArchiveOutcome ArchivePage ArchiveResult ArchiveStats DeleteResult ForgetResult NamespaceCount PurgeResult RestoreResult",
         "holdfast.features.memories.views": "MemoryView",
-        "holdfast.features.namespaces.model": "Rules",
+        "holdfast.features.namespaces.model": "Rules Standard",
         "holdfast.features.namespaces.operations": "ClearResult GetStandardResult NamespacesResult PolicyView SetStandardResult StandardView TaxonomyResult",
         "holdfast.features.people.erase_person": "ErasureResult",
         "holdfast.features.people.facts": "PastValue",

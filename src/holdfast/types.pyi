@@ -2069,11 +2069,8 @@ class SessionView(Result, frozen=True, kw_only=True):
     namespace: str
     expires_at: datetime | None = None
 
-class SetStandardResult(Result, frozen=True, kw_only=True):
+class SetStandardResult(Standard, frozen=True, kw_only=True):
     set: bool
-    namespace: str
-    standard_id: str
-    parent: str | None = None
 
 class SideView(Result, frozen=True, kw_only=True):
     value: Any
@@ -2288,6 +2285,13 @@ class StalenessView(Result, frozen=True, kw_only=True):
     reason: Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
     reflection_id: str | None = None
     """Missing if you may not see it."""
+
+class Standard(Result, frozen=True, kw_only=True):
+    """The memory that states how a namespace works."""
+
+    namespace: str
+    standard_id: str
+    parent: str | None
 
 class StandardView(Result, frozen=True, kw_only=True):
     namespace: str

@@ -9,6 +9,7 @@ import tiktoken
 import holdfast
 from holdfast.features.admin.tool_sets import CORE, STANDARD, list_features, resolve_profile
 from holdfast.kernel.errors import InvalidSetting
+from holdfast.kernel.registry.encoding import wire_type
 from holdfast.operations import REGISTRY, Effect, Operation
 from holdfast.surfaces.mcp import tools
 from holdfast.surfaces.mcp.answers import Answers
@@ -103,7 +104,7 @@ def test_every_tool_takes_exactly_the_fields_of_its_operation() -> None:
 
 def test_every_tool_describes_its_result() -> None:
     def is_described(op: Operation) -> bool:
-        schema, answer = output_schema(op), msgspec.inspect.type_info(op.answer)
+        schema, answer = output_schema(op), msgspec.inspect.type_info(wire_type(op.answer))
         return (
             isinstance(answer, msgspec.inspect.StructType | msgspec.inspect.TypedDictType)
             and schema["type"] == "object"

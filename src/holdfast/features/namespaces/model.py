@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import Kind, register_kind
 from holdfast.kernel.records.field_versions import MergeSchema
+from holdfast.kernel.records.fields import PRIVATE, SPARSE, Named
 from holdfast.kernel.storage.port import Row
 
 MAX_DEPTH = 32
@@ -57,15 +58,15 @@ class Policy(Struct, frozen=True):
 class Standard(Struct, frozen=True):
     """The memory that states how a namespace works."""
 
-    id: str
+    id: Annotated[str, Named("namespace")]
     """The namespace, or `*` for all."""
-    memory: str
-    parent: str | None
-    created_at: int
-    updated_at: int
-    origin: str
-    version: int
-    state: Literal["live", "deleted"] = "live"
+    memory: Annotated[str, Named("standard_id")]
+    parent: Annotated[str, SPARSE] | None
+    created_at: Annotated[int, PRIVATE]
+    updated_at: Annotated[int, PRIVATE]
+    origin: Annotated[str, PRIVATE]
+    version: Annotated[int, PRIVATE]
+    state: Annotated[Literal["live", "deleted"], PRIVATE] = "live"
 
 
 def load_policy(row: Row) -> Policy:

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from holdfast.features.memories.operations.lifecycle import NamespaceCount
 from holdfast.features.namespaces import service as namespace_service
-from holdfast.features.namespaces.model import MAX_DEPTH, RULES, Rules, SecretsRule, TextsRule
+from holdfast.features.namespaces.model import MAX_DEPTH, RULES, Rules, SecretsRule, Standard, TextsRule
 from holdfast.features.namespaces.resolve_rules import list_policies, merge_rules
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.taxonomy import Branch
@@ -86,11 +86,8 @@ class NamespaceSetStandard(Request, frozen=True):
     ) = None
 
 
-class SetStandardResult(Struct, frozen=True, kw_only=True):
-    set: bool
-    namespace: str
-    standard_id: str
-    parent: str | UnsetType = UNSET
+class SetStandardResult(Standard, frozen=True, kw_only=True):
+    set: bool = True
 
 
 @operation(
@@ -105,10 +102,8 @@ class SetStandardResult(Struct, frozen=True, kw_only=True):
 )
 def namespace_set_standard(ctx: Context, request: NamespaceSetStandard) -> SetStandardResult:
     """Set the standard of a namespace: a memory shown in every session there."""
-    standard, memory = namespace_service.set_standard(ctx, request.namespace, request.id, request.parent)
-    return SetStandardResult(
-        set=True, namespace=standard.id, standard_id=memory.id, parent=value_or_unset(standard.parent)
-    )
+    standard = namespace_service.set_standard(ctx, request.namespace, request.id, request.parent)
+    return SetStandardResult(**asdict(standard))
 
 
 class NamespaceGetStandard(Request, frozen=True):

@@ -40,7 +40,7 @@ def build_taxonomy(ctx: Context, session: Session, prefix: str | None, *, depth:
     return tree.build_taxonomy(counts, place or "", depth=depth, limit=limit)
 
 
-def set_standard(ctx: Context, namespace: str, id: str, parent: str | None = None) -> tuple[Standard, Memory]:
+def set_standard(ctx: Context, namespace: str, id: str, parent: str | None = None) -> Standard:
     """Set a memory as the standard of a namespace, replacing the previous one."""
     namespace, parent = normalize_namespace(namespace), parent and normalize_namespace(parent, "parent")
     if parent is not None and (parent == namespace or EVERYWHERE in (namespace, parent)):
@@ -50,10 +50,10 @@ def set_standard(ctx: Context, namespace: str, id: str, parent: str | None = Non
         known = write.get(STANDARD, namespace)
         if known is None:
             fresh = Standard(namespace, memory.id, parent, write.now, write.now, write.origin, 1)
-            return write.add(STANDARD, fresh, "standard"), memory
+            return write.add(STANDARD, fresh, "standard")
         require_standard_access(ctx, write, known)
         wanted = replace(known, memory=memory.id, parent=parent, state="live")
-        return write.change(STANDARD, known, wanted, "standard"), memory
+        return write.change(STANDARD, known, wanted, "standard")
 
 
 def clear_standard(ctx: Context, namespace: str) -> bool:

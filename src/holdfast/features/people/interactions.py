@@ -94,25 +94,18 @@ def record_in_transaction(ctx: Context, write: Transaction, given: InteractionIn
 
 
 def _build_interaction(ctx: Context, given: InteractionInput, now: int, origin: str) -> Interaction:
-    key, agent = given.unique_key, ctx.caller.agent
+    fields, agent = given._asdict(), ctx.caller.agent
+    key = fields.pop("unique_key")
+    fields |= {
+        "id": ctx.new_id() if key is None else derive_id("interaction", agent, key),
+        "namespace": given.namespace or ctx.namespace,
+        "principal": validate_name(given.principal or agent),
+        "at": now if given.at is None else given.at,
+    }
     interaction = Interaction(
-        id=ctx.new_id() if key is None else derive_id("interaction", agent, key),
-        namespace=given.namespace or ctx.namespace,
+        **fields,
         agent=agent,
-        principal=validate_name(given.principal or agent),
-        name=given.name,
-        channel=given.channel,
-        action=given.action,
-        status=given.status,
-        reason=given.reason,
-        provider=given.provider,
-        model=given.model,
-        took_ms=given.took_ms,
-        conversation=given.conversation,
-        at=now if given.at is None else given.at,
         texts="keep",
-        input=given.input,
-        output=given.output,
         input_digest=None,
         output_digest=None,
         created_at=now,

@@ -379,7 +379,7 @@ def _derive_field(name: str, source: str, annotation: Any, optional: bool, form:
     name = extra.get("name", name)
     convert = shape.code or (lambda value: value)
     is_sparse = bool(extra.get("sparse"))
-    if form == "library" and is_sparse and annotation is str:
+    if form == "library" and is_sparse and shape.type in (str, str | None):
         return _Field(name, source, str | None, None, lambda value: f"{value} or None", True, optional, is_sparse)
     if form == "library":
         return _Field(name, source, shape.type, None if optional else NODEFAULT, convert, True, optional, is_sparse)

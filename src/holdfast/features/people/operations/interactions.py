@@ -69,23 +69,11 @@ def interaction_record(ctx: Context, request: InteractionRecord) -> InteractionR
 
     The policy of the namespace decides whether text is kept, hashed or omitted.
     """
-    given = interactions.InteractionInput(
-        status=request.status,
-        principal=request.principal,
-        namespace=request.namespace,
-        name=request.name,
-        channel=request.channel,
-        action=request.action,
-        reason=request.reason,
-        provider=request.provider,
-        model=request.model,
-        took_ms=request.took_ms,
-        conversation=request.conversation_id,
-        at=None if request.at is None else parse_timestamp(request.at, "at"),
-        input=request.input,
-        output=request.output,
-        unique_key=request.unique_key,
-    )
+    fields = asdict(request) | {
+        "conversation": request.conversation_id,
+        "at": None if request.at is None else parse_timestamp(request.at, "at"),
+    }
+    given = interactions.InteractionInput(**{name: fields[name] for name in interactions.InteractionInput._fields})
     stored, fresh = interactions.record(ctx, given)
     return InteractionRecordResult(**asdict(stored), recorded=fresh)
 

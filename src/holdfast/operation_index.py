@@ -136,7 +136,7 @@ ENTRIES = (
     Entry("limitation_add", "holdfast.features.learning.operations.observations", ("learn", "limitation", "add"), "Add a limitation, or add evidence to the existing one.", SURFACES, ("limitation add",), has_records=False),
     Entry("limitation_resolve", "holdfast.features.learning.operations.observations", ("learn", "limitation", "resolve"), "Mark a limitation as resolved.", SURFACES, ("limitation resolve",), has_records=False),
     Entry("limitation_list", "holdfast.features.learning.operations.observations", ("learn", "limitation", "list"), "List limitations, oldest first.", SURFACES, ("limitation list",), has_records=False),
-    Entry("history", "holdfast.features.history.operations.journal", ("history",), "List every change of a memory, oldest first.", SURFACES, has_records=False),
+    Entry("history", "holdfast.features.history.operations.journal", ("history",), "List every change of a memory, oldest first.", SURFACES),
     Entry("undo", "holdfast.features.history.operations.journal", ("undo",), "Undo a change. The undo is a new change and can be undone too.", SURFACES, has_records=False),
     Entry("verify", "holdfast.features.history.operations.journal", ("admin", "verify"), "Check the journal for edited, removed, reordered or truncated entries.", SURFACES, ("verify", "verify-signed-events-chain"), has_records=False),
     Entry("events", "holdfast.features.history.operations.journal", ("history", "events"), "List changes by sequence number, with the same filters as subscriptions.", SURFACES, ("events",), has_records=False),

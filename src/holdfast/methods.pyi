@@ -2233,19 +2233,6 @@ class Operations:
         """
         ...
 
-    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -3531,7 +3518,11 @@ class Operations:
         ...
 
     def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -3539,6 +3530,19 @@ class Operations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 
@@ -5950,19 +5954,6 @@ class AsyncOperations:
         """
         ...
 
-    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     async def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -7254,7 +7245,11 @@ class AsyncOperations:
         ...
 
     async def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     async def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -7262,6 +7257,19 @@ class AsyncOperations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 

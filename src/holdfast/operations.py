@@ -48,7 +48,6 @@ MODULES = (
     "features.access.operations.keys",
     "features.learning.operations.lessons",
     "features.llm.operations",
-    "features.admin.operations.migrate",
     "features.namespaces.operations.namespaces",
     "features.learning.operations.observations",
     "features.history.operations.journal",

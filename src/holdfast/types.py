@@ -37,9 +37,11 @@ _RESULTS = _list_homes(
     {
         "holdfast.features.access.operations.agents": "AgentPage AgentRegisterResult AgentView GrantAnswer InboxPage InboxReadResult NoticeView NotifyResult",
         "holdfast.features.access.operations.keys": "KeyCreateResult KeyPage KeyView",
+        "holdfast.features.admin.backup": "BackupResult Snapshot StoreRestoreResult",
+        "holdfast.features.admin.doctor": "DoctorReport HealthSection Problem",
+        "holdfast.features.admin.migrate_store": "MigrateResult MigratedTable",
         "holdfast.features.admin.operations.about": "CapabilitiesResult EmbeddingCount FamilyList FamilyView Stats TierCount ToolView",
-        "holdfast.features.admin.operations.migrate": "MigrateResult MigratedTable",
-        "holdfast.features.admin.operations.upkeep": "BackupResult DoctorReport FindingView GcResult SectionView Snapshot Snapshots StoreRestoreResult",
+        "holdfast.features.admin.operations.upkeep": "GcResult Snapshots",
         "holdfast.features.agent_hosts.operations.projects": "MergedProject MergedProjects ProjectNames ProjectView",
         "holdfast.features.agent_hosts.operations.session_start": "BootPart BootResult",
         "holdfast.features.context_blocks.operations.for_query": "ContextBlock",

@@ -560,10 +560,9 @@ class DismissResult(Result, frozen=True, kw_only=True):
     offer_id: str
     namespace: str
 
-class DoctorReport(Result, frozen=True, kw_only=True):
+class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
+    sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
-    """The worst severity of all sections."""
-    sections: list[SectionView]
 
 class DroppedView(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
@@ -708,10 +707,6 @@ class Finding(Result, frozen=True, kw_only=True):
     seq: int
     what: str
 
-class FindingView(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
-    what: str
-
 class FinishResult(Result, frozen=True, kw_only=True):
     task: Task
     run: TaskRun
@@ -781,6 +776,12 @@ class GraphResult(Result, frozen=True, kw_only=True):
     links: list[LinkView] | None = None
     text: str | None = None
     """The diagram."""
+
+class HealthSection(Result, frozen=True, kw_only=True):
+    name: str
+    facts: dict[str, Any]
+    findings: list[Problem]
+    severity: Literal["ok", "warn", "critical"]
 
 class HeartbeatResult(Result, frozen=True, kw_only=True):
     id: str
@@ -1691,6 +1692,10 @@ class PrincipalView(Result, frozen=True, kw_only=True):
     """All names, the principal first."""
     display: str
 
+class Problem(Result, frozen=True, kw_only=True):
+    severity: Literal["ok", "warn", "critical"]
+    what: str
+
 class ProjectNames(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of the memories of all of them."""
@@ -1987,12 +1992,6 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     query: str | None = None
     source_uri: str | None = None
 
-class SectionView(Result, frozen=True, kw_only=True):
-    name: str
-    severity: Literal["ok", "warn", "critical"]
-    findings: list[FindingView]
-    facts: dict[str, Any]
-
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""
 
@@ -2193,6 +2192,8 @@ class SkillView(Result, frozen=True, kw_only=True):
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
+    """Manifest of a snapshot; restore verifies its identity and digest."""
+
     snapshot: str
     sha256: str
     bytes: int

@@ -1022,7 +1022,7 @@ class Operations:
         """
         ...
 
-    def conflicts_show(self, id: str) -> ConflictView:
+    def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -4743,7 +4743,7 @@ class AsyncOperations:
         """
         ...
 
-    async def conflicts_show(self, id: str) -> ConflictView:
+    async def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:

@@ -326,8 +326,27 @@ class ConclusionDraft(MethodInfo, frozen=True, kw_only=True):
     title: str
     content: str
 
-class ConflictPage(ResultList[ConflictView], frozen=True, kw_only=True):
-    conflicts: list[ConflictView]
+class Conflict(Result, frozen=True, kw_only=True):
+    """A concurrent value of a field that lost and that no later edit replaced."""
+
+    id: str
+    kind: str
+    memory_id: str
+    field: str
+    found_at: datetime
+    namespace: str
+    title: str
+
+class ConflictDetails(Conflict, frozen=True, kw_only=True):
+    """Two concurrent values of a field: one is shown, the other is kept."""
+
+    shown: ConflictSide
+    other: ConflictSide
+    mine: Literal["shown", "other"] | None = None
+    """The value that this store wrote, if it wrote exactly one."""
+
+class ConflictPage(ResultList[ConflictDetails], frozen=True, kw_only=True):
+    conflicts: list[ConflictDetails]
     count: int
     total: int
 
@@ -339,20 +358,14 @@ class ConflictResolveResult(Result, frozen=True, kw_only=True):
     other_id: str | None = None
     """The memory that now holds the other value, if both were kept."""
 
-class ConflictView(Result, frozen=True, kw_only=True):
-    """Two concurrent values of a field: one is shown, the other is kept."""
+class ConflictSide(Result, frozen=True, kw_only=True):
+    """One value of a conflict and its author."""
 
-    id: str
-    kind: str
     memory_id: str
-    namespace: str
-    title: str
-    field: str
-    shown: SideView
-    other: SideView
-    found_at: datetime
-    mine: Literal["shown", "other"] | None = None
-    """The value that this store wrote, if it wrote exactly one."""
+    value: Any
+    actor: str | None = None
+    origin: str
+    at: datetime
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
     id: str
@@ -2036,13 +2049,6 @@ class SetStandardResult(Result, frozen=True, kw_only=True):
     namespace: str
     standard_id: str
     parent: str | None = None
-
-class SideView(Result, frozen=True, kw_only=True):
-    value: Any
-    memory_id: str
-    origin: str
-    at: datetime
-    actor: str | None = None
 
 class SimilarTask(Result, frozen=True, kw_only=True):
     id: str

@@ -1762,12 +1762,12 @@ class PushItemResult(Result, frozen=True, kw_only=True):
     reason: str | None = None
     code: str | None = None
 
-class QuarantineDropResult(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    dropped: list[QuarantinedChangeView]
+class QuarantineDropResult(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    dropped: list[QuarantinedChange]
     count: int
 
-class QuarantinePage(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    quarantined: list[QuarantinedChangeView]
+class QuarantinePage(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    quarantined: list[QuarantinedChange]
     count: int
     total: int
 
@@ -1776,36 +1776,32 @@ class QuarantineRetryResult(Result, frozen=True, kw_only=True):
     rejected: int
     outcomes: list[RetryView]
 
-class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
-    """A rejected change with its content."""
+class QuarantinedChange(Result, frozen=True, kw_only=True):
+    """A rejected change of another store, with its reason and sender."""
 
-    says: str | None = None
-    """The record or edit as sent, unless a purge erased it."""
-
-class QuarantinedChangeView(Result, frozen=True, kw_only=True):
-    """A rejected change of another store."""
-
-    id: str
     reason: str
     detail: str
-    kind: str
-    record: str
-    action: str
-    origin: str
-    """The replica that made it, by its own account."""
-    number: int
     peer: str
-    """The node that sent it."""
-    actor: str
-    made_at: datetime
-    """When it was made, by its own account."""
+    """The node that sent it last."""
     kept_at: datetime
     tried_at: datetime
     tries: int
     peer_name: str | None = None
     """The name of that node as a peer."""
+    id: str
+    kind: str
+    record: str
+    action: str
+    origin: str
+    number: int
+    actor: str
+    made_at: datetime
     memory_id: str | None = None
-    """The memory it is about."""
+
+class QuarantinedChangeDetails(QuarantinedChange, frozen=True, kw_only=True):
+    """A rejected change with its content."""
+
+    says: str | None = None
 
 class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int

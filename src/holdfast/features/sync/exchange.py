@@ -17,7 +17,7 @@ from holdfast.features.sync.apply_changes import (
     require_different_stores,
 )
 from holdfast.features.sync.endpoint import Endpoint
-from holdfast.features.sync.quarantine.retry import QuarantineRetry
+from holdfast.features.sync.quarantine.service import QuarantineRetry
 from holdfast.features.sync.read_changes import Handshake, Page
 from holdfast.features.sync.restore_fork import RepairResult
 from holdfast.kernel.context import SILENT, Context, Progress

@@ -40,7 +40,7 @@ ENTRIES = (
     Entry("onboarding_tell", "holdfast.features.context_blocks.operations.for_reply", ("person", "onboard"), "Mark an onboarding step as done; steps come once, in order.", SURFACES, ("onboarding tell",), has_records=False),
     Entry("sync", "holdfast.features.sync.operations.sync", ("sync",), "Exchange missing changes with another store.", ('cli', 'library'), has_records=False),
     Entry("sync_digest", "holdfast.features.sync.operations.sync", ("sync", "digest"), "Print the digest of this store, to compare it with another.", SURFACES, ("sync-digest",), has_records=False),
-    Entry("sync_status", "holdfast.features.sync.operations.sync", ("sync", "status"), "Show how far this store and its peers lag, and the last exchanges.", SURFACES, ("sync-status",), has_records=False),
+    Entry("sync_status", "holdfast.features.sync.operations.sync", ("sync", "status"), "Show how far this store and its peers lag, and the last exchanges.", SURFACES, ("sync-status",)),
     Entry("sync_export_bundle", "holdfast.features.sync.operations.bundles", ("sync", "bundle", "export"), "Write changes to a signed, compressed file for another store.", ('cli', 'library'), ("sync-export-bundle", "sync export-bundle"), has_records=False),
     Entry("sync_import_bundle", "holdfast.features.sync.operations.bundles", ("sync", "bundle", "import"), "Apply a bundle written by `sync bundle export`.", ('cli', 'library'), ("sync-import-bundle", "sync import-bundle"), has_records=False),
     Entry("compact", "holdfast.features.sync.operations.compact", ("admin", "compact"), "Compact old history to final states, once every enrolled peer has it.", ('cli', 'http', 'library'), ("compact",), has_records=False),

@@ -1525,11 +1525,10 @@ class PeerPage(ResultList[PeerView], frozen=True, kw_only=True):
     peers: list[PeerView]
     count: int
 
-class PeerStatusView(Result, frozen=True, kw_only=True):
+class PeerStatus(Result, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
-    """Its name as a peer, else its address, else its node."""
     state: Literal["ok", "failing", "unheard"]
     url: str | None = None
     node: str | None = None
@@ -2469,7 +2468,7 @@ class SyncSinceResult(Result, frozen=True, kw_only=True):
 class SyncStatus(Result, frozen=True, kw_only=True):
     node: str
     seq: int
-    peers: list[PeerStatusView]
+    peers: list[PeerStatus]
     conflicts: int
     """Open conflicts of the whole store."""
     quarantined: int

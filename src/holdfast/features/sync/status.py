@@ -1,8 +1,9 @@
 """Record the contacts with peers and report how far each side lags."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.sync import status_store
@@ -14,33 +15,57 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import KINDS
+from holdfast.kernel.records.fields import Named
+from holdfast.kernel.timestamps import SECOND, Time
 
-MIN_WRITE_INTERVAL = 30 * 10**6
+MIN_CLOCK_SKEW = 120 * SECOND
+"""Difference of two clocks from which it is reported."""
+MIN_WRITE_INTERVAL = 30 * SECOND
 """Microseconds within which a contact without any change is not written."""
 
 
-class PeerStatus(NamedTuple):
+class PeerStatus(Struct, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
-    name: str
-    url: str | None
-    node: str | None
-    seen: PeerInfo | None
-    attempts: PeerAttempts | None
-    behind_here: int | None
-    """Entries of its journal not yet pulled."""
-    behind_there: int | None
+    name: Annotated[str, Named("peer")]
+    """Its name as a peer, else its address, else its node."""
+    state: Literal["ok", "failing", "unheard"]
+    url: str | None = None
+    node: str | None = None
+    release: str | None = None
+    unknown_there: list[str] | None = None
+    """Record kinds here that its release does not know; it quarantines them until it is upgraded."""
+    behind_here: int | None = None
+    """Changes on the peer not yet pulled, as of the last contact."""
+    behind_there: int | None = None
+    """Changes here that the peer has not pulled, as of the last contact."""
+    last_heard: Time | None = None
+    last_success: Time | None = None
+    last_failure: Time | None = None
+    last_error: str | None = None
+    """Why the last exchange failed; absent after a success."""
+    failures: int = 0
+    """Consecutive failures."""
+    pulled: int = 0
+    pushed: int = 0
+    conflicts: int = 0
+    """All conflicts met in exchanges with it, resolved ones included. Open conflicts are counted for the whole store
+    only."""
     quarantined: int
+    clock_ahead_secs: float | None = None
+    """How far its clock is ahead of the local one, if more than two minutes."""
 
 
-class SyncOverview(NamedTuple):
+class SyncStatus(Struct, frozen=True, kw_only=True):
     node: str
     seq: int
     peers: list[PeerStatus]
     conflicts: int
+    """Open conflicts of the whole store."""
     quarantined: int
-    pending: int
-    pending_since: int | None
+    pending_replication: int
+    """Changes of this store with too few acknowledgements, under quorum writes."""
+    pending_since: Time | None = None
 
 
 def record_peer(
@@ -112,7 +137,7 @@ def record_failure(ctx: Context, address: str, error: HoldfastError, *, stays: b
         status_store.put_attempts(session, after)
 
 
-def read_overview(ctx: Context) -> SyncOverview:
+def read_status(ctx: Context) -> SyncStatus:
     """Return the state of all peers: enrolled, contacted from here, or contacting this store."""
     with ctx.reading() as session:
         known = _KnownState(
@@ -124,7 +149,7 @@ def read_overview(ctx: Context) -> SyncOverview:
         enrolled, links = peers.list_peers(session), status_store.list_attempts(session)
         (conflicts,) = session.row("conflict_total") or (0,)
         node = journal.get_head(session).node
-        pending = count_pending(session)
+        pending, pending_since = count_pending(session)
     by_address = {one.node: one for one in links if one.node} | {one.address.rstrip("/"): one for one in links}
     tried = {one.name: by_address.get(one.node) or by_address.get((one.url or "").rstrip("/")) for one in enrolled}
     statuses = [known.build_status(one.name, one.url, one.node, tried[one.name]) for one in enrolled]
@@ -136,7 +161,15 @@ def read_overview(ctx: Context) -> SyncOverview:
     ]
     listed_nodes = {one.node for one in statuses}
     statuses += [known.build_status(one, None, one, None) for one in known.seen if one not in listed_nodes]
-    return SyncOverview(node, known.seq, statuses, conflicts, sum(known.quarantined.values()), *pending)
+    return SyncStatus(
+        node=node,
+        seq=known.seq,
+        peers=statuses,
+        conflicts=conflicts,
+        quarantined=sum(known.quarantined.values()),
+        pending_replication=pending,
+        pending_since=pending_since,
+    )
 
 
 class _KnownState(NamedTuple):
@@ -149,13 +182,32 @@ class _KnownState(NamedTuple):
 
     def build_status(self, name: str, url: str | None, node: str | None, attempts: PeerAttempts | None) -> PeerStatus:
         info = self.seen.get(node or "")
-        return PeerStatus(
+        status = PeerStatus(
             name=name,
+            state="failing" if attempts and attempts.error is not None else "ok" if info else "unheard",
             url=url,
             node=node,
-            seen=info,
-            attempts=attempts,
-            behind_here=max(info.seq - self.followed.get(info.origin, 0), 0) if info else None,
-            behind_there=max(self.seq - info.followed, 0) if info else None,
             quarantined=self.quarantined.get(node or "", 0),
         )
+        if info:
+            status = replace(
+                status,
+                release=info.release,
+                unknown_there=list(info.unknown) or None,
+                behind_here=max(info.seq - self.followed.get(info.origin, 0), 0),
+                behind_there=max(self.seq - info.followed, 0),
+                last_heard=info.at,
+                clock_ahead_secs=round(info.ahead / SECOND, 1) if abs(info.ahead) > MIN_CLOCK_SKEW else None,
+            )
+        if attempts:
+            status = replace(
+                status,
+                last_success=attempts.succeeded_at,
+                last_failure=attempts.failed_at,
+                last_error=attempts.error,
+                failures=attempts.failures,
+                pulled=attempts.pulled,
+                pushed=attempts.pushed,
+                conflicts=attempts.conflicts,
+            )
+        return status

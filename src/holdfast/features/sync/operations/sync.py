@@ -8,10 +8,9 @@ from holdfast.features.sync import conflicts as conflict_service
 from holdfast.features.sync import read_changes, status
 from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.exchange import ExchangeResult, sync_with
-from holdfast.features.sync.status import PeerStatus
+from holdfast.features.sync.status import SyncStatus
 from holdfast.kernel.context import Context, Progress
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 
 MAX_ERRORS = 100
 """Rejected changes listed in a response; all of them are in quarantine."""
@@ -190,50 +189,6 @@ def sync_digest(ctx: Context, request: EmptyRequest) -> SyncDigest:
         )
 
 
-class PeerStatusView(Struct, frozen=True, kw_only=True):
-    """Replication state of one peer, as far as known."""
-
-    peer: str
-    """Its name as a peer, else its address, else its node."""
-    state: Literal["ok", "failing", "unheard"]
-    url: str | UnsetType = UNSET
-    node: str | UnsetType = UNSET
-    release: str | UnsetType = UNSET
-    unknown_there: list[str] | UnsetType = UNSET
-    """Record kinds here that its release does not know; it quarantines them until it is upgraded."""
-    behind_here: int | UnsetType = UNSET
-    """Changes on the peer not yet pulled, as of the last contact."""
-    behind_there: int | UnsetType = UNSET
-    """Changes here that the peer has not pulled, as of the last contact."""
-    last_heard: TimeText | UnsetType = UNSET
-    last_success: TimeText | UnsetType = UNSET
-    last_failure: TimeText | UnsetType = UNSET
-    last_error: str | UnsetType = UNSET
-    """Why the last exchange failed; absent after a success."""
-    failures: int
-    """Consecutive failures."""
-    pulled: int
-    pushed: int
-    conflicts: int
-    """All conflicts met in exchanges with it, resolved ones included. Open conflicts are counted for the whole store
-    only."""
-    quarantined: int
-    clock_ahead_secs: float | UnsetType = UNSET
-    """How far its clock is ahead of the local one, if more than two minutes."""
-
-
-class SyncStatus(Struct, frozen=True, kw_only=True):
-    node: str
-    seq: int
-    peers: list[PeerStatusView]
-    conflicts: int
-    """Open conflicts of the whole store."""
-    quarantined: int
-    pending_replication: int
-    """Changes of this store with too few acknowledgements, under quorum writes."""
-    pending_since: TimeText | UnsetType = UNSET
-
-
 @operation(
     Effect.READ,
     "GET /api/v1/sync/status",
@@ -246,52 +201,4 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
 def sync_status(ctx: Context, request: EmptyRequest) -> SyncStatus:
     """Show how far this store and its peers lag, and the last exchanges."""
     ctx.caller.require_all_namespaces()
-    overview = status.read_overview(ctx)
-    return SyncStatus(
-        node=overview.node,
-        seq=overview.seq,
-        peers=[_peer_status_view(one) for one in overview.peers],
-        conflicts=overview.conflicts,
-        quarantined=overview.quarantined,
-        pending_replication=overview.pending,
-        pending_since=_time_or_unset(overview.pending_since),
-    )
-
-
-MIN_CLOCK_SKEW = 120 * 10**6
-"""Microseconds of clock difference from which it is reported."""
-
-
-def _peer_status_view(one: "PeerStatus") -> PeerStatusView:
-    info, attempts = one.seen, one.attempts
-    ahead = info.ahead if info else 0
-    return PeerStatusView(
-        peer=one.name,
-        state=_state(one),
-        url=value_or_unset(one.url),
-        node=value_or_unset(one.node),
-        release=info.release if info else UNSET,
-        unknown_there=list(info.unknown) if info and info.unknown else UNSET,
-        behind_here=value_or_unset(one.behind_here),
-        behind_there=value_or_unset(one.behind_there),
-        last_heard=_time_or_unset(info.at if info else None),
-        last_success=_time_or_unset(attempts.succeeded_at if attempts else None),
-        last_failure=_time_or_unset(attempts.failed_at if attempts else None),
-        last_error=value_or_unset(attempts.error) if attempts else UNSET,
-        failures=attempts.failures if attempts else 0,
-        pulled=attempts.pulled if attempts else 0,
-        pushed=attempts.pushed if attempts else 0,
-        conflicts=attempts.conflicts if attempts else 0,
-        quarantined=one.quarantined,
-        clock_ahead_secs=round(ahead / 10**6, 1) if abs(ahead) > MIN_CLOCK_SKEW else UNSET,
-    )
-
-
-def _state(one: "PeerStatus") -> Literal["ok", "failing", "unheard"]:
-    if one.attempts is not None and one.attempts.error is not None:
-        return "failing"
-    return "ok" if one.seen is not None else "unheard"
-
-
-def _time_or_unset(at: int | None) -> str | UnsetType:
-    return UNSET if at is None else format_timestamp(at)
+    return status.read_status(ctx)

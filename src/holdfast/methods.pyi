@@ -2493,7 +2493,7 @@ class Operations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -2528,7 +2528,7 @@ class Operations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -2545,7 +2545,7 @@ class Operations:
         """
         ...
 
-    def peer_remove(self, name: str) -> PeerView:
+    def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -6216,7 +6216,7 @@ class AsyncOperations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -6251,7 +6251,7 @@ class AsyncOperations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -6268,7 +6268,7 @@ class AsyncOperations:
         """
         ...
 
-    async def peer_remove(self, name: str) -> PeerView:
+    async def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:

@@ -232,6 +232,8 @@ class CaptureResult(Result, frozen=True, kw_only=True):
     notes: list[str]
 
 class CertificateResult(Result, frozen=True, kw_only=True):
+    """Paths of a certificate and its key."""
+
     certificate: str
     key: str
     ca: str
@@ -1497,6 +1499,23 @@ class PastValueView(Result, frozen=True, kw_only=True):
     """Null if the fact was deleted."""
     confidence: float | None = None
 
+class Peer(Result, frozen=True, kw_only=True):
+    """An enrolled store: identity, address, and the namespaces it may read and write."""
+
+    name: str
+    node: str
+    url: str | None = None
+    tell: list[str]
+    """Patterns of the namespaces it may read."""
+    take: list[str]
+    """Patterns of the namespaces it may write."""
+    admin: bool
+    """Whether policies, grants, standards and erasure requests are accepted from it."""
+    fingerprint: str | None = None
+    """SHA-256 of its pinned server certificate."""
+    enrolled_at: datetime
+    public_key: str
+
 class PeerFeed(Result, frozen=True, kw_only=True):
     protocol: int
     origin: str
@@ -1521,8 +1540,8 @@ class PeerHello(Result, frozen=True, kw_only=True):
     doubted: list[str]
     """Forked origins: their changes here differ from those of the sender."""
 
-class PeerPage(ResultList[PeerView], frozen=True, kw_only=True):
-    peers: list[PeerView]
+class PeerPage(ResultList[Peer], frozen=True, kw_only=True):
+    peers: list[Peer]
     count: int
 
 class PeerStatus(Result, frozen=True, kw_only=True):
@@ -1575,21 +1594,9 @@ class PeerTakeResult(Result, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 class PeerToken(Result, frozen=True, kw_only=True):
+    node: str
     token: str
-    """One line of text; the other store enrols this one with it. Contains no secret."""
-    node: str
     public_key: str
-
-class PeerView(Result, frozen=True, kw_only=True):
-    name: str
-    node: str
-    public_key: str
-    tell: list[str]
-    take: list[str]
-    admin: bool
-    enrolled_at: datetime
-    url: str | None = None
-    fingerprint: str | None = None
 
 class PendingAction(Result, frozen=True, kw_only=True):
     id: str

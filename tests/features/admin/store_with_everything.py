@@ -13,7 +13,7 @@ from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
 from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.peers.token import PeerToken, format_token
+from holdfast.features.sync.peers.token import PeerToken
 from holdfast.features.sync.quorum import store as ack_store
 from holdfast.features.usage import model_calls
 from holdfast.features.webhooks import store as webhooks
@@ -94,9 +94,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     furnish_with_curating(hold)
     furnish_for_agents(hold)
     hold.compact(older_than=0)
-    hold.peer_add(
-        name="desk", token=format_token(PeerToken("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True
-    )
+    hold.peer_add(name="desk", token=PeerToken("elsewhere", bytes(32)).token, tell=["team/**"], take=[], admin=True)
     hold.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."

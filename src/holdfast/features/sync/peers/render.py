@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.kernel.terminal import escape, render_table
+from holdfast.kernel.terminal import escape
 
 
 def render_peer_token(answer: Any) -> Iterator[str]:
@@ -16,24 +16,6 @@ def render_peer(answer: Any) -> Iterator[str]:
     yield f"Peer {escape(answer.name)}{_format_url(answer)}"
     yield f"  reads:  {_format_patterns(answer.tell)}"
     yield f"  writes: {_format_patterns(answer.take)}{_format_admin(answer)}"
-
-
-def render_peers(answer: Any) -> Iterator[str]:
-    if not answer.peers:
-        yield "No peers. Add one with `holdfast sync peers add NAME TOKEN`."
-        return
-    rows = (
-        (
-            escape(peer.name),
-            _format_patterns(peer.tell),
-            _format_patterns(peer.take),
-            "yes" if peer.admin else "",
-            "" if peer.url is UNSET else escape(peer.url),
-            escape(peer.node),
-        )
-        for peer in answer.peers
-    )
-    yield from render_table(rows, ("NAME", "READS", "WRITES", "ADMIN", "URL", "NODE"))
 
 
 def render_peer_removal(answer: Any) -> Iterator[str]:

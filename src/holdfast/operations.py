@@ -21,8 +21,6 @@ MODULES = (
     "features.agent_hosts.operations.session_start",
     "features.context_blocks.operations.for_reply",
     "features.sync.operations.sync",
-    "features.sync.operations.bundles",
-    "features.sync.operations.compact",
     "integrations.ai_memory.operations",
     "integrations.ai_memory.aliases",
     "features.skills.operations.skills",

@@ -1,9 +1,10 @@
 """Apply pages of changes of another store: verify and merge each in one transaction, with an outcome per change."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.features.graph.depth import raise_synced_depths
 from holdfast.features.sync.merge_changes import ChangeMerger, Outcome
@@ -26,6 +27,22 @@ class RejectedChange(NamedTuple):
 
     change: Change
     reason: Reason
+    detail: str
+
+
+MAX_ERRORS = 100
+"""Rejected changes listed in a response; all of them are in quarantine."""
+
+
+class RejectedChangeView(Struct, frozen=True, kw_only=True):
+    """A change that one of the stores rejected."""
+
+    by: Literal["here", "there"]
+    kind: str
+    record: str
+    origin: str
+    number: int
+    reason: str
     detail: str
 
 
@@ -90,6 +107,21 @@ class SyncResult:
     def list_rejected(self) -> list[RejectedChange]:
         """The changes that stayed rejected."""
         return list(self.rejected_by_name.values())
+
+    def describe_rejected(self, by: Literal["here", "there"]) -> list[RejectedChangeView]:
+        """Describe the first changes that stayed rejected."""
+        return [
+            RejectedChangeView(
+                by=by,
+                kind=one.change.kind,
+                record=one.change.record,
+                origin=one.change.origin,
+                number=one.change.n,
+                reason=one.reason,
+                detail=one.detail,
+            )
+            for one in self.list_rejected[:MAX_ERRORS]
+        ]
 
     def note(self, change: Change, outcome: Outcome) -> None:
         name = ChangeId(change.origin, change.n)

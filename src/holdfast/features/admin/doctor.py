@@ -12,7 +12,7 @@ from holdfast.features.admin import backup
 from holdfast.features.embeddings import passage_vectors
 from holdfast.features.embeddings import service as embedding_service
 from holdfast.features.history import service as history
-from holdfast.features.sync.quorum.pending_ack import count_pending
+from holdfast.features.sync.quorum.pending_acks import count_pending
 from holdfast.features.webhooks.model import REVOKED, SubscriptionStatus
 from holdfast.features.webhooks.service import list_all_statuses
 from holdfast.kernel.context import Context

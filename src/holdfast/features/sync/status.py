@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.quorum.pending_ack import count_pending
+from holdfast.features.sync.quorum.pending_acks import count_pending
 from holdfast.features.sync.read_changes import Handshake, advance_cursor
 from holdfast.features.sync.status_store import PeerAttempts, PeerInfo
 from holdfast.kernel.context import Context

@@ -11,7 +11,7 @@ from holdfast.features.agent_hosts import store as hook_sessions
 from holdfast.features.embeddings import passage_vectors as embedding_store
 from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
-from holdfast.features.sync import status_store
+from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.token import PeerToken
 from holdfast.features.sync.quorum import pending_acks as ack_store
@@ -110,7 +110,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
         session.do("quarantine_put", origin=waits.origin, n=waits.n, **aside, peer="elsewhere", now=NOW.at)
         session.do("sync_cursor_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
         peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
-        status_store.put_attempts(session, status_store.PeerAttempts(address="https://desk", tried_at=NOW.at))
+        status.put_attempts(session, status.PeerAttempts(address="https://desk", tried_at=NOW.at))
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
         places = [journal.Position(1, b""), journal.Position(2, b"")]
         ack_store.mark_pending(session, places, journal.get_head(session).origin, NOW.at)

@@ -1,7 +1,8 @@
 """Apply pages of changes of another store: verify and merge each in one transaction, with an outcome per change."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -142,6 +143,31 @@ class SyncResult:
     def memory_count(self) -> int:
         """Count new and changed memories."""
         return len(self.new | (self.updated - self._new_ids))
+
+
+class Endpoint(Protocol):
+    """One side of an exchange, a local store or a server: it reads changes for the other and applies the other's."""
+
+    def read_handshake(self) -> Handshake:
+        """Return its current identity and version vector."""
+
+    def get_cursor(self, sender: Handshake) -> int:
+        """Return its cursor in the journal of another store."""
+
+    def read_changes(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        """Read a page of its journal after a sequence number, without known changes."""
+
+    def apply_changes(self, page: Page, sender: Handshake, result: SyncResult) -> None:
+        """Apply a page in one transaction, durable on return; record the outcome of each change."""
+
+    def open_dry_run(self) -> AbstractContextManager["Endpoint"]:
+        """Return the same endpoint for a dry run: everything applied is rolled back on exit."""
+
+    def find_forked_origins(self, asker: Handshake) -> frozenset[str]:
+        """Find the origins whose changes differ between it and another store."""
+
+    def forget_handshake(self) -> None:
+        """Forget the cached handshake: the other side changed its replica id."""
 
 
 class ChangeApplier:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.sync import read_changes, record_snapshots, status_store
+from holdfast.features.sync import read_changes, record_snapshots, status
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks.service import slowest_position
 from holdfast.kernel.context import Context
@@ -57,7 +57,7 @@ class CompactStep(NamedTuple):
 
 def find_acknowledged(session: Session, head: int) -> AcknowledgedUpto:
     """Find how much of the journal every enrolled peer has and every subscription has delivered."""
-    peer_info = status_store.list_peer_info(session)
+    peer_info = status.list_peer_info(session)
     waits = [(peer_info[one.node].followed if one.node in peer_info else 0, one.name) for one in list_peers(session)]
     if (place := slowest_position(session)) is not None:
         waits.append((place, "a subscription"))

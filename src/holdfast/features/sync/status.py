@@ -3,25 +3,61 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from holdfast.features.sync import status_store
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.quorum.pending_acks import count_pending
 from holdfast.features.sync.read_changes import Handshake, advance_cursor
-from holdfast.features.sync.status_store import PeerAttempts, PeerInfo
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import KINDS
 from holdfast.kernel.records.fields import Named
+from holdfast.kernel.storage.port import Row, Session
 from holdfast.kernel.timestamps import SECOND, Time
 
 MIN_CLOCK_SKEW = 120 * SECOND
 """Difference of two clocks from which it is reported."""
 MIN_WRITE_INTERVAL = 30 * SECOND
 """Microseconds within which a contact without any change is not written."""
+
+
+class PeerInfo(Struct, frozen=True, kw_only=True):
+    """Another store as of the last contact."""
+
+    node: str
+    origin: str
+    seq: int
+    """The end of its journal."""
+    followed: int
+    """Its cursor in the journal here."""
+    numbers: dict[str, int]
+    """Its version vector."""
+    release: str
+    unknown: tuple[str, ...]
+    """Record kinds here that its release does not know; it quarantines them until it is upgraded."""
+    ahead: int
+    """How far its clock was ahead of the local one, in microseconds."""
+    at: int
+
+
+class PeerAttempts(Struct, frozen=True, kw_only=True):
+    """Exchange attempts with one server."""
+
+    address: str
+    node: str | None = None
+    tried_at: int
+    succeeded_at: int | None = None
+    failed_at: int | None = None
+    error: str | None = None
+    """Why the last exchange failed; None if it succeeded."""
+    failures: int = 0
+    """Consecutive failures."""
+    pulled: int = 0
+    pushed: int = 0
+    conflicts: int = 0
 
 
 class PeerStatus(Struct, frozen=True, kw_only=True):
@@ -85,13 +121,10 @@ def record_peer(
         at=now,
     )
     with ctx.reading() as session:
-        before, place = (
-            status_store.get_peer_info(session, greeting.node),
-            status_store.list_cursors(session).get(greeting.origin, 0),
-        )
+        before, place = (get_peer_info(session, greeting.node), list_cursors(session).get(greeting.origin, 0))
     if before is None or _is_different(before, info) or now - before.at > MIN_WRITE_INTERVAL or reached > place:
         with ctx.store.transaction() as session:
-            status_store.put_peer_info(session, info)
+            put_peer_info(session, info)
             if reached > place:
                 advance_cursor(session, greeting, reached, now)
 
@@ -104,7 +137,7 @@ def record_success(ctx: Context, address: str, node: str, *, pulled: int, pushed
     """Record a completed exchange with its counts of memories and conflicts."""
     now = ctx.now()
     with ctx.reading() as session:
-        before = status_store.get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
+        before = get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
     after = replace(
         before,
         node=node,
@@ -121,32 +154,29 @@ def record_success(ctx: Context, address: str, node: str, *, pulled: int, pushed
     ):
         return
     with ctx.store.transaction() as session:
-        status_store.put_attempts(session, after)
+        put_attempts(session, after)
 
 
 def record_failure(ctx: Context, address: str, error: HoldfastError, *, stays: bool) -> None:
     """Record a failed exchange and its error; a first failure only if the address is synced repeatedly."""
     now = ctx.now()
     with ctx.reading() as session:
-        before = status_store.get_attempts(session, address)
+        before = get_attempts(session, address)
     if before is None and not stays:
         return
     with ctx.store.transaction() as session:
-        before = status_store.get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
+        before = get_attempts(session, address) or PeerAttempts(address=address, tried_at=now)
         after = replace(before, tried_at=now, failed_at=now, error=error.message, failures=before.failures + 1)
-        status_store.put_attempts(session, after)
+        put_attempts(session, after)
 
 
 def read_status(ctx: Context) -> SyncStatus:
     """Return the state of all peers: enrolled, contacted from here, or contacting this store."""
     with ctx.reading() as session:
         known = _KnownState(
-            journal.get_head(session).seq,
-            status_store.list_peer_info(session),
-            status_store.list_cursors(session),
-            status_store.count_quarantined(session),
+            journal.get_head(session).seq, list_peer_info(session), list_cursors(session), count_quarantined(session)
         )
-        enrolled, links = peers.list_peers(session), status_store.list_attempts(session)
+        enrolled, links = peers.list_peers(session), list_attempts(session)
         (conflicts,) = session.row("conflict_total") or (0,)
         node = journal.get_head(session).node
         pending, pending_since = count_pending(session)
@@ -211,3 +241,69 @@ class _KnownState(NamedTuple):
                 conflicts=attempts.conflicts,
             )
         return status
+
+
+# Tables of the last handshake and the attempts per peer
+
+
+def list_peer_info(session: Session) -> dict[str, PeerInfo]:
+    return {row[0]: _to_peer_info(row) for row in session.rows("peer_seen_list")}
+
+
+def get_peer_info(session: Session, node: str) -> PeerInfo | None:
+    row = session.row("peer_seen_get", node=node)
+    return _to_peer_info(row) if row else None
+
+
+def put_peer_info(session: Session, one: PeerInfo) -> None:
+    numbers = msgspec.json.encode(one.numbers, order="sorted").decode()
+    texts = {"numbers": numbers, "unknown": " ".join(one.unknown)}
+    session.do("peer_seen_put", **(asdict(one) | texts))
+
+
+def list_attempts(session: Session) -> list[PeerAttempts]:
+    return [_to_attempts(row) for row in session.rows("peer_link_list")]
+
+
+def get_attempts(session: Session, address: str) -> PeerAttempts | None:
+    row = session.row("peer_link_get", address=address)
+    return _to_attempts(row) if row else None
+
+
+def put_attempts(session: Session, made: PeerAttempts) -> None:
+    session.do("peer_link_put", **asdict(made))
+
+
+def forget_peer(session: Session, node: str) -> None:
+    """Delete the status of a removed peer."""
+    session.do("peer_seen_forget", node=node)
+    session.do("peer_link_forget", node=node)
+
+
+def list_cursors(session: Session) -> dict[str, int]:
+    """Return the cursor per origin."""
+    return dict(session.rows("sync_cursor_list"))
+
+
+def count_quarantined(session: Session) -> dict[str, int]:
+    """Count the quarantined changes per sender."""
+    return dict(session.rows("quarantine_by_peer"))
+
+
+def _to_peer_info(row: Row) -> PeerInfo:
+    node, origin, seq, followed, numbers, release, unknown, ahead, at = row
+    return PeerInfo(
+        node=node,
+        origin=origin,
+        seq=seq,
+        followed=followed,
+        numbers=msgspec.json.decode(numbers),
+        release=release,
+        unknown=tuple(unknown.split()),
+        ahead=ahead,
+        at=at,
+    )
+
+
+def _to_attempts(row: Row) -> PeerAttempts:
+    return PeerAttempts(**dict(zip(PeerAttempts.__struct_fields__, row, strict=True)))

@@ -41,7 +41,7 @@ class PeerPage(Struct, frozen=True, kw_only=True):
     aliases=("peers token",),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer_token",
+    human="holdfast.features.sync.render:render_peer_token",
     examples=(Example({}),),
 )
 def peer_token(ctx: Context, request: EmptyRequest) -> PeerToken:
@@ -67,7 +67,7 @@ class PeerAdd(Request, frozen=True):
     status=201,
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer",
+    human="holdfast.features.sync.render:render_peer",
     examples=(
         Example({"name": "desk", "token": NO_TOKEN}, error="VALIDATION_FAILED"),
         Example({"name": "no blanks", "token": NO_TOKEN}, error="VALIDATION_FAILED"),
@@ -137,7 +137,7 @@ class PeerSet(Request, frozen=True):
     aliases=("peers set",),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer",
+    human="holdfast.features.sync.render:render_peer",
     examples=(
         Example({"name": "nobody", "tell": ["team/**"]}, error="NOT_FOUND"),
         Example({"name": "laptop", "tell": ["shop/**"]}, prepared=True),
@@ -172,7 +172,7 @@ class PeerRemove(Request, frozen=True):
     aliases=("peers remove",),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer_removal",
+    human="holdfast.features.sync.render:render_peer_removal",
     examples=(Example({"name": "nobody"}, error="NOT_FOUND"), Example({"name": "laptop"}, prepared=True)),
 )
 def peer_remove(ctx: Context, request: PeerRemove) -> Peer:
@@ -202,7 +202,7 @@ class PeerCertificate(Request, frozen=True):
     admin=True,
     surfaces=("library", "cli"),
     opens_nothing=True,
-    human="holdfast.features.sync.peers.render:render_peer_certificate",
+    human="holdfast.features.sync.render:render_peer_certificate",
     examples=(
         Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
         Example({"name": "desk"}, prepared=True),

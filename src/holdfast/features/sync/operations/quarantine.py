@@ -34,7 +34,7 @@ class QuarantinePage(Struct, frozen=True, kw_only=True):
     cli=("sync", "quarantine"),
     aliases=("quarantine list", "sync quarantine list"),
     admin=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantine",
+    human="holdfast.features.sync.render:render_quarantine",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def quarantine(ctx: Context, request: Quarantine) -> QuarantinePage:
@@ -53,7 +53,7 @@ class QuarantineShow(Request, frozen=True):
     cli=("sync", "quarantine", "show"),
     aliases=("quarantine show",),
     admin=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantined_change",
+    human="holdfast.features.sync.render:render_quarantined_change",
     examples=(Example({"id": "no-such-change"}, error="NOT_FOUND"), Example({"id": "b8d35f02"}, prepared=True)),
 )
 def quarantine_show(ctx: Context, request: QuarantineShow) -> QuarantinedChangeDetails:
@@ -89,7 +89,7 @@ class QuarantineRetryResult(Struct, frozen=True, kw_only=True):
     cli=("sync", "quarantine", "retry"),
     aliases=("quarantine retry",),
     admin=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantine_retry",
+    human="holdfast.features.sync.render:render_quarantine_retry",
     examples=(
         Example({}),
         Example({"ids": ["no-such-change"]}, error="NOT_FOUND"),
@@ -135,7 +135,7 @@ class QuarantineDropResult(Struct, frozen=True, kw_only=True):
     aliases=("quarantine drop",),
     admin=True,
     irreversible=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantine_drop",
+    human="holdfast.features.sync.render:render_quarantine_drop",
     examples=(
         Example({"ids": ["no-such-change"]}, error="NOT_FOUND"),
         Example({"ids": []}, error="VALIDATION_FAILED"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.features.sync import status_store as status
+from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers import token as peer_token
 from holdfast.features.sync.peers.client import parse_address

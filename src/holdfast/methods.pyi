@@ -1022,7 +1022,7 @@ class Operations:
         """
         ...
 
-    def conflicts_show(self, id: str) -> ConflictView:
+    def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -2233,19 +2233,6 @@ class Operations:
         """
         ...
 
-    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -2506,7 +2493,7 @@ class Operations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -2541,7 +2528,7 @@ class Operations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -2558,7 +2545,7 @@ class Operations:
         """
         ...
 
-    def peer_remove(self, name: str) -> PeerView:
+    def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -3531,7 +3518,11 @@ class Operations:
         ...
 
     def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -3539,6 +3530,19 @@ class Operations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 
@@ -4739,7 +4743,7 @@ class AsyncOperations:
         """
         ...
 
-    async def conflicts_show(self, id: str) -> ConflictView:
+    async def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -5950,19 +5954,6 @@ class AsyncOperations:
         """
         ...
 
-    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     async def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -6225,7 +6216,7 @@ class AsyncOperations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -6260,7 +6251,7 @@ class AsyncOperations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -6277,7 +6268,7 @@ class AsyncOperations:
         """
         ...
 
-    async def peer_remove(self, name: str) -> PeerView:
+    async def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -7254,7 +7245,11 @@ class AsyncOperations:
         ...
 
     async def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     async def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -7262,6 +7257,19 @@ class AsyncOperations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 

@@ -232,6 +232,8 @@ class CaptureResult(Result, frozen=True, kw_only=True):
     notes: list[str]
 
 class CertificateResult(Result, frozen=True, kw_only=True):
+    """Paths of a certificate and its key."""
+
     certificate: str
     key: str
     ca: str
@@ -326,8 +328,27 @@ class ConclusionDraft(MethodInfo, frozen=True, kw_only=True):
     title: str
     content: str
 
-class ConflictPage(ResultList[ConflictView], frozen=True, kw_only=True):
-    conflicts: list[ConflictView]
+class Conflict(Result, frozen=True, kw_only=True):
+    """A concurrent value of a field that lost and that no later edit replaced."""
+
+    id: str
+    kind: str
+    memory_id: str
+    field: str
+    found_at: datetime
+    namespace: str
+    title: str
+
+class ConflictDetails(Conflict, frozen=True, kw_only=True):
+    """Two concurrent values of a field: one is shown, the other is kept."""
+
+    shown: ConflictSide
+    other: ConflictSide
+    mine: Literal["shown", "other"] | None = None
+    """The value that this store wrote, if it wrote exactly one."""
+
+class ConflictPage(ResultList[ConflictDetails], frozen=True, kw_only=True):
+    conflicts: list[ConflictDetails]
     count: int
     total: int
 
@@ -339,20 +360,14 @@ class ConflictResolveResult(Result, frozen=True, kw_only=True):
     other_id: str | None = None
     """The memory that now holds the other value, if both were kept."""
 
-class ConflictView(Result, frozen=True, kw_only=True):
-    """Two concurrent values of a field: one is shown, the other is kept."""
+class ConflictSide(Result, frozen=True, kw_only=True):
+    """One value of a conflict and its author."""
 
-    id: str
-    kind: str
     memory_id: str
-    namespace: str
-    title: str
-    field: str
-    shown: SideView
-    other: SideView
-    found_at: datetime
-    mine: Literal["shown", "other"] | None = None
-    """The value that this store wrote, if it wrote exactly one."""
+    value: Any
+    actor: str | None = None
+    origin: str
+    at: datetime
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
     id: str
@@ -560,10 +575,9 @@ class DismissResult(Result, frozen=True, kw_only=True):
     offer_id: str
     namespace: str
 
-class DoctorReport(Result, frozen=True, kw_only=True):
+class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
+    sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
-    """The worst severity of all sections."""
-    sections: list[SectionView]
 
 class DroppedView(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
@@ -708,10 +722,6 @@ class Finding(Result, frozen=True, kw_only=True):
     seq: int
     what: str
 
-class FindingView(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
-    what: str
-
 class FinishResult(Result, frozen=True, kw_only=True):
     task: Task
     run: TaskRun
@@ -781,6 +791,12 @@ class GraphResult(Result, frozen=True, kw_only=True):
     links: list[LinkView] | None = None
     text: str | None = None
     """The diagram."""
+
+class HealthSection(Result, frozen=True, kw_only=True):
+    name: str
+    facts: dict[str, Any]
+    findings: list[Problem]
+    severity: Literal["ok", "warn", "critical"]
 
 class HeartbeatResult(Result, frozen=True, kw_only=True):
     id: str
@@ -1483,6 +1499,23 @@ class PastValueView(Result, frozen=True, kw_only=True):
     """Null if the fact was deleted."""
     confidence: float | None = None
 
+class Peer(Result, frozen=True, kw_only=True):
+    """An enrolled store: identity, address, and the namespaces it may read and write."""
+
+    name: str
+    node: str
+    url: str | None = None
+    tell: list[str]
+    """Patterns of the namespaces it may read."""
+    take: list[str]
+    """Patterns of the namespaces it may write."""
+    admin: bool
+    """Whether policies, grants, standards and erasure requests are accepted from it."""
+    fingerprint: str | None = None
+    """SHA-256 of its pinned server certificate."""
+    enrolled_at: datetime
+    public_key: str
+
 class PeerFeed(Result, frozen=True, kw_only=True):
     protocol: int
     origin: str
@@ -1507,15 +1540,14 @@ class PeerHello(Result, frozen=True, kw_only=True):
     doubted: list[str]
     """Forked origins: their changes here differ from those of the sender."""
 
-class PeerPage(ResultList[PeerView], frozen=True, kw_only=True):
-    peers: list[PeerView]
+class PeerPage(ResultList[Peer], frozen=True, kw_only=True):
+    peers: list[Peer]
     count: int
 
-class PeerStatusView(Result, frozen=True, kw_only=True):
+class PeerStatus(Result, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
-    """Its name as a peer, else its address, else its node."""
     state: Literal["ok", "failing", "unheard"]
     url: str | None = None
     node: str | None = None
@@ -1562,21 +1594,9 @@ class PeerTakeResult(Result, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 class PeerToken(Result, frozen=True, kw_only=True):
+    node: str
     token: str
-    """One line of text; the other store enrols this one with it. Contains no secret."""
-    node: str
     public_key: str
-
-class PeerView(Result, frozen=True, kw_only=True):
-    name: str
-    node: str
-    public_key: str
-    tell: list[str]
-    take: list[str]
-    admin: bool
-    enrolled_at: datetime
-    url: str | None = None
-    fingerprint: str | None = None
 
 class PendingAction(Result, frozen=True, kw_only=True):
     id: str
@@ -1691,6 +1711,10 @@ class PrincipalView(Result, frozen=True, kw_only=True):
     """All names, the principal first."""
     display: str
 
+class Problem(Result, frozen=True, kw_only=True):
+    severity: Literal["ok", "warn", "critical"]
+    what: str
+
 class ProjectNames(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of the memories of all of them."""
@@ -1744,12 +1768,12 @@ class PushItemResult(Result, frozen=True, kw_only=True):
     reason: str | None = None
     code: str | None = None
 
-class QuarantineDropResult(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    dropped: list[QuarantinedChangeView]
+class QuarantineDropResult(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    dropped: list[QuarantinedChange]
     count: int
 
-class QuarantinePage(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    quarantined: list[QuarantinedChangeView]
+class QuarantinePage(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    quarantined: list[QuarantinedChange]
     count: int
     total: int
 
@@ -1758,36 +1782,32 @@ class QuarantineRetryResult(Result, frozen=True, kw_only=True):
     rejected: int
     outcomes: list[RetryView]
 
-class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
-    """A rejected change with its content."""
+class QuarantinedChange(Result, frozen=True, kw_only=True):
+    """A rejected change of another store, with its reason and sender."""
 
-    says: str | None = None
-    """The record or edit as sent, unless a purge erased it."""
-
-class QuarantinedChangeView(Result, frozen=True, kw_only=True):
-    """A rejected change of another store."""
-
-    id: str
     reason: str
     detail: str
-    kind: str
-    record: str
-    action: str
-    origin: str
-    """The replica that made it, by its own account."""
-    number: int
     peer: str
-    """The node that sent it."""
-    actor: str
-    made_at: datetime
-    """When it was made, by its own account."""
+    """The node that sent it last."""
     kept_at: datetime
     tried_at: datetime
     tries: int
     peer_name: str | None = None
     """The name of that node as a peer."""
+    id: str
+    kind: str
+    record: str
+    action: str
+    origin: str
+    number: int
+    actor: str
+    made_at: datetime
     memory_id: str | None = None
-    """The memory it is about."""
+
+class QuarantinedChangeDetails(QuarantinedChange, frozen=True, kw_only=True):
+    """A rejected change with its content."""
+
+    says: str | None = None
 
 class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
@@ -1987,12 +2007,6 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     query: str | None = None
     source_uri: str | None = None
 
-class SectionView(Result, frozen=True, kw_only=True):
-    name: str
-    severity: Literal["ok", "warn", "critical"]
-    findings: list[FindingView]
-    facts: dict[str, Any]
-
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""
 
@@ -2037,13 +2051,6 @@ class SetStandardResult(Result, frozen=True, kw_only=True):
     namespace: str
     standard_id: str
     parent: str | None = None
-
-class SideView(Result, frozen=True, kw_only=True):
-    value: Any
-    memory_id: str
-    origin: str
-    at: datetime
-    actor: str | None = None
 
 class SimilarTask(Result, frozen=True, kw_only=True):
     id: str
@@ -2193,6 +2200,8 @@ class SkillView(Result, frozen=True, kw_only=True):
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
+    """Manifest of a snapshot; restore verifies its identity and digest."""
+
     snapshot: str
     sha256: str
     bytes: int
@@ -2466,7 +2475,7 @@ class SyncSinceResult(Result, frozen=True, kw_only=True):
 class SyncStatus(Result, frozen=True, kw_only=True):
     node: str
     seq: int
-    peers: list[PeerStatusView]
+    peers: list[PeerStatus]
     conflicts: int
     """Open conflicts of the whole store."""
     quarantined: int

@@ -2999,7 +2999,7 @@ class Operations:
         """
         ...
 
-    def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> RunView:
+    def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> Run:
         """Extend the lease of a run.
 
         Args:
@@ -3069,7 +3069,7 @@ class Operations:
         namespace: str | None = None,
         expires_at: datetime | str | None = None,
         agent_id: str | None = None,
-    ) -> SessionView:
+    ) -> ProviderSession:
         """Save the current provider session of a channel, principal and namespace.
 
         Args:
@@ -6720,7 +6720,7 @@ class AsyncOperations:
         """
         ...
 
-    async def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> RunView:
+    async def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> Run:
         """Extend the lease of a run.
 
         Args:
@@ -6792,7 +6792,7 @@ class AsyncOperations:
         namespace: str | None = None,
         expires_at: datetime | str | None = None,
         agent_id: str | None = None,
-    ) -> SessionView:
+    ) -> ProviderSession:
         """Save the current provider session of a channel, principal and namespace.
 
         Args:

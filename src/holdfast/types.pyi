@@ -1618,14 +1618,14 @@ class PersonaView(MethodInfo, frozen=True, kw_only=True):
     untrusted: list[str] | None = None
     """Signs of prompt injection in the text."""
 
-class PhaseView(Result, frozen=True, kw_only=True):
+class Phase(Result, frozen=True, kw_only=True):
     name: str
     state: Literal["pending", "in_progress", "completed", "failed"]
     attempt: int
-    updated_at: datetime
     output: str | None = None
     error: str | None = None
     started_at: datetime | None = None
+    updated_at: datetime
 
 class PipelineList(ResultList[PipelineView], frozen=True, kw_only=True):
     pipelines: list[PipelineView]
@@ -1728,6 +1728,16 @@ class ProposalView(Result, frozen=True, kw_only=True):
 class Proposals(ResultList[ProposalView], frozen=True, kw_only=True):
     proposals: list[ProposalView]
     count: int
+
+class ProviderSession(Result, frozen=True, kw_only=True):
+    """The current session at a model provider, of a channel, principal and namespace."""
+
+    channel: str
+    principal: str
+    namespace: str
+    provider: str
+    session_id: str
+    expires_at: datetime | None = None
 
 class PurgeResult(Result, frozen=True, kw_only=True):
     purged: int
@@ -1933,36 +1943,39 @@ class RowError(Result, frozen=True, kw_only=True):
     error: str
     code: str
 
+class Run(Result, frozen=True, kw_only=True):
+    """Long work in phases, under a lease."""
+
+    id: str
+    principal: str
+    agent_id: str
+    namespace: str
+    topology: str
+    topology_hash: str
+    inputs: dict[str, Any]
+    state: Literal["running", "completed", "failed"]
+    owner: str | None = None
+    lease_until: datetime | None = None
+    error: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str
 
 class RunDetails(Result, frozen=True, kw_only=True):
-    run: RunView
-    phases: list[PhaseView]
-    next: str | None = None
-    """The first phase that is not completed yet."""
+    """A run with its phases."""
+
+    run: Run
+    phases: list[Phase]
     token: int | None = None
     """Fencing token of the lease; only run open returns it."""
     resumed: bool | None = None
+    next: str | None = None
 
-class RunPage(ResultList[RunView], frozen=True, kw_only=True):
-    runs: list[RunView]
+class RunPage(ResultList[Run], frozen=True, kw_only=True):
+    runs: list[Run]
     count: int
-
-class RunView(Result, frozen=True, kw_only=True):
-    id: str
-    topology: str
-    topology_hash: str
-    state: Literal["running", "completed", "failed"]
-    principal: str
-    agent_id: str
-    namespace: str
-    created_at: datetime
-    updated_at: datetime
-    inputs: dict[str, Any] | None = None
-    owner: str | None = None
-    lease_until: datetime | None = None
-    error: str | None = None
 
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
@@ -2021,16 +2034,8 @@ class SessionClearResult(Result, frozen=True, kw_only=True):
     cleared: int
 
 class SessionGetResult(Result, frozen=True, kw_only=True):
-    session: SessionView | None
+    session: ProviderSession | None
     """Null if there is no session or it has expired."""
-
-class SessionView(Result, frozen=True, kw_only=True):
-    provider: str
-    session_id: str
-    channel: str
-    principal: str
-    namespace: str
-    expires_at: datetime | None = None
 
 class SetStandardResult(Result, frozen=True, kw_only=True):
     set: bool
@@ -2283,7 +2288,7 @@ class StepCounts(Result, frozen=True, kw_only=True):
 
 class StepResult(Result, frozen=True, kw_only=True):
     run_id: str
-    phase: PhaseView
+    phase: Phase
     lease_until: datetime
 
 class StepRollbackView(Result, frozen=True, kw_only=True):

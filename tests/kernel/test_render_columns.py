@@ -39,6 +39,10 @@ def test_listed_records_are_a_table_with_short_ids_and_times() -> None:
     ]
 
 
+def test_a_column_without_any_value_is_left_out() -> None:
+    assert render(Shelf(pots=[Pot(), Pot()], count=2), "id", "note", "at")[0] == "\x1b[1mID        AT\x1b[0m"
+
+
 def test_a_column_may_be_a_field_of_a_field() -> None:
     class Row(Struct):
         pot: Pot

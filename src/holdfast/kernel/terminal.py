@@ -77,12 +77,15 @@ def _has_column(value: Any, column: str) -> bool:
 
 
 def _render_list(records: Sequence[Any], columns: Sequence[str]) -> Iterator[str]:
+    """Print a table without the columns in which no record has a value."""
     names = [column.rpartition(".")[2] for column in columns]
     rows = [
         tuple(_format_cell(name, attrgetter(column)(record)) for name, column in zip(names, columns, strict=True))
         for record in records
     ]
-    yield from render_table(rows, tuple(name.replace("_", " ").upper() for name in names))
+    used = [place for place in range(len(names)) if any(row[place] for row in rows)]
+    head = tuple(names[place].replace("_", " ").upper() for place in used)
+    yield from render_table((tuple(row[place] for place in used) for row in rows), head)
 
 
 def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:

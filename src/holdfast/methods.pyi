@@ -3647,7 +3647,7 @@ class Operations:
         cache_read: str | None = None,
         cache_write: str | None = None,
         agent_id: str | None = None,
-    ) -> PriceView:
+    ) -> Price:
         """Set the price of a model from a day on; recorded costs stay.
 
         Args:
@@ -3694,7 +3694,7 @@ class Operations:
         currency: str = "USD",
         lift: bool = False,
         agent_id: str | None = None,
-    ) -> BudgetView:
+    ) -> BudgetStatus:
         """Set a daily or monthly budget; reservations above it are refused.
 
         Args:
@@ -7370,7 +7370,7 @@ class AsyncOperations:
         cache_read: str | None = None,
         cache_write: str | None = None,
         agent_id: str | None = None,
-    ) -> PriceView:
+    ) -> Price:
         """Set the price of a model from a day on; recorded costs stay.
 
         Args:
@@ -7419,7 +7419,7 @@ class AsyncOperations:
         currency: str = "USD",
         lift: bool = False,
         agent_id: str | None = None,
-    ) -> BudgetView:
+    ) -> BudgetStatus:
         """Set a daily or monthly budget; reservations above it are refused.
 
         Args:

@@ -149,20 +149,27 @@ class Branch(ResultList[Branch], frozen=True, kw_only=True):
     subtree_count: int
     children: list[Branch]
 
-class BudgetView(Result, frozen=True, kw_only=True):
+class Budget(Result, frozen=True, kw_only=True):
+    """A limit on tokens or cost per period."""
+
     principal: str
     """`*` is everyone together."""
     model: str
     period: Literal["day", "month"]
-    since: str
     tokens: int | None = None
-    tokens_left: int | None = None
     cost: str | None = None
-    cost_left: str | None = None
     currency: str | None = None
 
-class Budgets(ResultList[BudgetView], frozen=True, kw_only=True):
-    budgets: list[BudgetView]
+class BudgetStatus(Budget, frozen=True, kw_only=True):
+    """A budget and what is left of it in the current period."""
+
+    since: str
+    """First day of the period."""
+    tokens_left: int | None = None
+    cost_left: str | None = None
+
+class Budgets(ResultList[BudgetStatus], frozen=True, kw_only=True):
+    budgets: list[BudgetStatus]
     count: int
 
 class BuildContextResult(Result, frozen=True, kw_only=True):
@@ -1329,7 +1336,8 @@ class MissingSegment(Result, frozen=True, kw_only=True):
     title: str | None = None
 
 class ModelReport(Result, frozen=True, kw_only=True):
-    status: Literal["ok", "critical"]
+    """The outcome of a test call."""
+
     provider: str
     model: str
     """The configured model."""
@@ -1344,6 +1352,25 @@ class ModelReport(Result, frozen=True, kw_only=True):
     problem: str | None = None
     daily_tokens: int
     left_today: int
+    status: Literal["ok", "critical"]
+
+class ModelUsage(Result, frozen=True, kw_only=True):
+    """Calls of the store's own model, of a task and a day."""
+
+    day: str
+    task: str
+    model: str
+    calls: int
+    answered: int
+    """Calls with a valid answer."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Input tokens read from the provider's cache."""
+    spent_tokens: int
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
+    cost: str
+    """Exact cost in your currency, by the configured prices."""
 
 class NameView(Result, frozen=True, kw_only=True):
     name: str
@@ -1661,17 +1688,20 @@ class PolicyView(Result, frozen=True, kw_only=True):
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
 
-class PriceView(Result, frozen=True, kw_only=True):
+class Price(Result, frozen=True, kw_only=True):
+    """Price of a model from a day on, for each kind of tokens. None: no price."""
+
     model: str
-    since: str
+    """A name, or a prefix followed by *."""
     currency: str
     input: str | None = None
     output: str | None = None
     cache_read: str | None = None
     cache_write: str | None = None
+    since: str
 
-class Prices(ResultList[PriceView], frozen=True, kw_only=True):
-    prices: list[PriceView]
+class Prices(ResultList[Price], frozen=True, kw_only=True):
+    prices: list[Price]
     count: int
 
 class PrincipalStats(Result, frozen=True, kw_only=True):
@@ -2640,8 +2670,8 @@ class UpdateResult(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class UsagePage(ResultList[UsageView], frozen=True, kw_only=True):
-    usage: list[UsageView]
+class UsagePage(ResultList[ModelUsage], frozen=True, kw_only=True):
+    usage: list[ModelUsage]
     count: int
     cost: str
     daily_tokens: int
@@ -2670,42 +2700,28 @@ class UsageReportResult(ResultList[UsageSum], frozen=True, kw_only=True):
 
 class UsageReserveResult(Result, frozen=True, kw_only=True):
     reservation: str
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     """The budgets that cover it, before this reservation."""
     cost: str | None = None
     currency: str | None = None
 
 class UsageSum(Result, frozen=True, kw_only=True):
+    """Totals of a group of calls."""
+
+    day: str | None = None
+    principal: str | None = None
+    model: str | None = None
+    session: str | None = None
+    currency: str | None = None
     calls: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
-    total_tokens: int
+    cost: str
     unpriced_calls: int
     """Calls without a price; not included in `cost`."""
-    cost: str
-    currency: str | None = None
-    day: str | None = None
-    principal: str | None = None
-    model: str | None = None
-    session: str | None = None
-
-class UsageView(Result, frozen=True, kw_only=True):
-    day: str
-    task: str
-    model: str
-    calls: int
-    answered: int
-    """Calls with a valid answer."""
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    """Input tokens read from the provider's cache."""
-    spent_tokens: int
-    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
-    cost: str
-    """Exact cost in your currency, by the configured prices."""
+    total_tokens: int
 
 class VerifyResult(Result, frozen=True, kw_only=True):
     intact: bool

@@ -1229,7 +1229,7 @@ class Operations:
         principal: str | None = None,
         namespace: str | None = None,
         agent_id: str | None = None,
-    ) -> ConversationView:
+    ) -> SummarizedConversation:
         """Close a conversation with a given or generated summary.
 
         Args:
@@ -1244,7 +1244,7 @@ class Operations:
 
     def conversation_reap(
         self, *, limit: int = 100, prune_days: int | None = None, agent_id: str | None = None
-    ) -> ConversationReapResult:
+    ) -> ReapResult:
         """Close idle conversations with a summary; one process at a time.
 
         With prune_days, also archive old turns that a summary covers.
@@ -1266,7 +1266,7 @@ class Operations:
         interaction_days: int | None = None,
         force: bool = False,
         agent_id: str | None = None,
-    ) -> ConversationConsolidateResult:
+    ) -> ConsolidateResult:
         """Close, summarise and archive old conversations and outcomes when enough is new.
 
         One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.
@@ -4946,7 +4946,7 @@ class AsyncOperations:
         principal: str | None = None,
         namespace: str | None = None,
         agent_id: str | None = None,
-    ) -> ConversationView:
+    ) -> SummarizedConversation:
         """Close a conversation with a given or generated summary.
 
         Args:
@@ -4961,7 +4961,7 @@ class AsyncOperations:
 
     async def conversation_reap(
         self, *, limit: int = 100, prune_days: int | None = None, agent_id: str | None = None
-    ) -> ConversationReapResult:
+    ) -> ReapResult:
         """Close idle conversations with a summary; one process at a time.
 
         With prune_days, also archive old turns that a summary covers.
@@ -4983,7 +4983,7 @@ class AsyncOperations:
         interaction_days: int | None = None,
         force: bool = False,
         agent_id: str | None = None,
-    ) -> ConversationConsolidateResult:
+    ) -> ConsolidateResult:
         """Close, summarise and archive old conversations and outcomes when enough is new.
 
         One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.

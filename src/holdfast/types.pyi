@@ -362,16 +362,16 @@ class ConflictView(Result, frozen=True, kw_only=True):
     """The value that this store wrote, if it wrote exactly one."""
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
-    id: str
-    consolidated: int
-    memory: MemoryView
-    invalidation_notified: list[str] | None = None
-    """Ids of dependents that were flagged stale, as far as you may see them."""
-    method: Literal["heuristic", "llm"] | None = None
-    """How the summary was made, if none was given."""
-    model: str | None = None
-    reason: str | None = None
-    """Why the configured model was not used."""
+    """What was done, or the gate that prevented the run."""
+
+    gate: Literal["lease", "time", "conversations"] | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+    closed: int
+    pruned: int
+    outcomes_archived: int
+    outcomes_dropped: int
+    interactions_erased: int
+    ran: bool
 
 class ContextBlock(Result, frozen=True, kw_only=True):
     recall_id: str | None = None
@@ -412,24 +412,30 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
 
-class ConversationConsolidateResult(Result, frozen=True, kw_only=True):
-    ran: bool
-    closed: int
-    pruned: int
-    outcomes_archived: int
-    outcomes_dropped: int
-    interactions_erased: int
-    gate: Literal["lease", "time", "conversations"] | None = None
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+class Conversation(Result, frozen=True, kw_only=True):
+    """Turns of one person on a channel, with a summary of the earlier ones."""
+
+    id: str
+    channel: str
+    principal: str
+    agent_id: str
+    namespace: str
+    state: Literal["active", "closing", "closed"]
+    started_at: datetime
+    last_at: datetime
+    closed_at: datetime | None = None
+    turns: int
+    """Number of turns; they are numbered from 1."""
+    covered: int
+    """Number of the last turn that the summary covers."""
+    summary_id: str | None = None
+    pruned: bool
+    """Whether its turns are archived."""
 
 class ConversationDetail(ResultList[TurnView], frozen=True, kw_only=True):
-    conversation: ConversationView
+    conversation: SummarizedConversation
     turns: list[TurnView]
     count: int
-
-class ConversationReapResult(Result, frozen=True, kw_only=True):
-    closed: list[str]
-    pruned: list[str]
 
 class ConversationSayResult(Result, frozen=True, kw_only=True):
     conversation_id: str
@@ -437,25 +443,8 @@ class ConversationSayResult(Result, frozen=True, kw_only=True):
     """Whether a new conversation was started."""
     turns: list[TurnView]
 
-class ConversationView(Result, frozen=True, kw_only=True):
-    id: str
-    state: Literal["active", "closing", "closed"]
-    channel: str
-    principal: str
-    namespace: str
-    agent_id: str
-    started_at: datetime
-    last_at: datetime
-    turns: int
-    covered: int
-    """Number of the last turn that the summary covers."""
-    closed_at: datetime | None = None
-    summary: str | None = None
-    summary_id: str | None = None
-    pruned: bool | None = None
-
-class Conversations(ResultList[ConversationView], frozen=True, kw_only=True):
-    conversations: list[ConversationView]
+class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=True):
+    conversations: list[SummarizedConversation]
     count: int
 
 class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
@@ -1834,6 +1823,12 @@ class ReachedMemory(TargetView, frozen=True, kw_only=True):
     path: str
     """Ids from the source to this memory, separated by `->`."""
 
+class ReapResult(Result, frozen=True, kw_only=True):
+    """Ids of the conversations that a reaper closed and pruned."""
+
+    closed: list[str]
+    pruned: list[str]
+
 class Reason(Result, frozen=True, kw_only=True):
     code: str
     message: str
@@ -2410,6 +2405,12 @@ class Suggestions(ResultList[Suggestion], frozen=True, kw_only=True):
     count: int
     suggestions: list[Suggestion]
     dry_run: bool
+
+class SummarizedConversation(Conversation, frozen=True, kw_only=True):
+    """A conversation and the text of its summary."""
+
+    summary: str | None = None
+    """Id of the summary memory."""
 
 class SyncDigest(Result, frozen=True, kw_only=True):
     node: str

@@ -56,6 +56,7 @@ TABLE_MODULES = (
     "usage.store",
     "learning.store",
     "conversations.store",
+    "conversations.onboarding",
     "people.erase_principal",
     "importers.store",
     "recall.recall_log",

@@ -1266,7 +1266,7 @@ class Operations:
         interaction_days: int | None = None,
         force: bool = False,
         agent_id: str | None = None,
-    ) -> ConsolidateResult:
+    ) -> ConversationConsolidateResult:
         """Close, summarise and archive old conversations and outcomes when enough is new.
 
         One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.
@@ -4983,7 +4983,7 @@ class AsyncOperations:
         interaction_days: int | None = None,
         force: bool = False,
         agent_id: str | None = None,
-    ) -> ConsolidateResult:
+    ) -> ConversationConsolidateResult:
         """Close, summarise and archive old conversations and outcomes when enough is new.
 
         One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.

@@ -362,16 +362,16 @@ class ConflictView(Result, frozen=True, kw_only=True):
     """The value that this store wrote, if it wrote exactly one."""
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
-    """What was done, or the gate that prevented the run."""
-
-    gate: Literal["lease", "time", "conversations"] | None = None
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
-    closed: int
-    pruned: int
-    outcomes_archived: int
-    outcomes_dropped: int
-    interactions_erased: int
-    ran: bool
+    id: str
+    consolidated: int
+    memory: MemoryView
+    invalidation_notified: list[str] | None = None
+    """Ids of dependents that were flagged stale, as far as you may see them."""
+    method: Literal["heuristic", "llm"] | None = None
+    """How the summary was made, if none was given."""
+    model: str | None = None
+    reason: str | None = None
+    """Why the configured model was not used."""
 
 class ContextBlock(Result, frozen=True, kw_only=True):
     recall_id: str | None = None
@@ -431,6 +431,18 @@ class Conversation(Result, frozen=True, kw_only=True):
     summary_id: str | None = None
     pruned: bool
     """Whether its turns are archived."""
+
+class ConversationConsolidateResult(Result, frozen=True, kw_only=True):
+    """What was done, or the gate that prevented the run."""
+
+    gate: Literal["lease", "time", "conversations"] | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+    closed: int
+    pruned: int
+    outcomes_archived: int
+    outcomes_dropped: int
+    interactions_erased: int
+    ran: bool
 
 class ConversationDetail(ResultList[TurnView], frozen=True, kw_only=True):
     conversation: SummarizedConversation

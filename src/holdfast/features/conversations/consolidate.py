@@ -38,7 +38,7 @@ class Terms(NamedTuple):
     """Run regardless of time and number."""
 
 
-class ConsolidateResult(Struct, frozen=True, kw_only=True):
+class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
     """What was done, or the gate that prevented the run."""
 
     gate: Gate | None = None
@@ -54,7 +54,7 @@ class ConsolidateResult(Struct, frozen=True, kw_only=True):
         return self.gate is None
 
 
-def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
+def consolidate(ctx: Context, terms: Terms) -> ConversationConsolidateResult:
     """Close, summarise and prune conversations and drop old outcomes, if enough is new.
 
     Safe to repeat: a crashed run is not recorded as done, and the next one does the rest.
@@ -65,7 +65,7 @@ def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
             with ctx.reading() as session:
                 gate = None if terms.force else _find_closed_gate(session, terms, began)
             if gate is not None:
-                return ConsolidateResult(gate=gate)
+                return ConversationConsolidateResult(gate=gate)
             result = _consolidate_batches(ctx, owner, terms)
             with ctx.store.transaction(ctx.progress.begin_commit) as session:
                 session.do("job_watermark_put", name=LEASE.name, at=began)
@@ -73,7 +73,7 @@ def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
     except Conflict as busy:
         if not busy.retryable:
             raise
-        return ConsolidateResult(gate="lease")
+        return ConversationConsolidateResult(gate="lease")
 
 
 def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
@@ -85,7 +85,7 @@ def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
     return "conversations" if started is None or started[0] < terms.conversations else None
 
 
-def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateResult:
+def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConversationConsolidateResult:
     closed = pruned = 0
     while True:
         LEASE.renew(ctx, owner)
@@ -95,7 +95,7 @@ def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateR
             break
     dropped, archived = prune_outcomes(ctx, ctx.now() - terms.prune_days * DAY, keep=terms.outcomes)
     days = terms.interaction_days
-    return ConsolidateResult(
+    return ConversationConsolidateResult(
         closed=closed,
         pruned=pruned,
         outcomes_archived=archived,

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from holdfast.features.conversations import consolidate
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations.consolidate import ConsolidateResult
+from holdfast.features.conversations.consolidate import ConversationConsolidateResult
 from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope, State, SummarizedConversation
 from holdfast.features.conversations.service import PrincipalStats, ReapResult, Role
 from holdfast.features.people.operations.principals import PrincipalShow
@@ -264,7 +264,9 @@ class ConversationConsolidate(Request, frozen=True):
         Example({"min_hours": -1}, error="VALIDATION_FAILED"),
     ),
 )
-def conversation_consolidate(ctx: Context, request: ConversationConsolidate, progress: Progress) -> ConsolidateResult:
+def conversation_consolidate(
+    ctx: Context, request: ConversationConsolidate, progress: Progress
+) -> ConversationConsolidateResult:
     """Close, summarise and archive old conversations and outcomes when enough is new.
 
     One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.

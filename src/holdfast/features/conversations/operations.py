@@ -160,7 +160,7 @@ class Conversations(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/conversations",
     cli=("conversation", "list"),
-    columns=("id", "state", "turns", "last_at", "summary"),
+    columns=("id!", "state", "turns", "last_at", "summary"),
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
 def conversation_list(ctx: Context, request: ConversationList) -> Conversations:

@@ -198,7 +198,7 @@ class RunPage(Struct, frozen=True, kw_only=True):
     "GET /api/v1/runs",
     cli=("task", "run", "list"),
     aliases=("run list",),
-    columns=("id", "topology", "state", "updated_at"),
+    columns=("id!", "topology", "state", "updated_at"),
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
 def run_list(ctx: Context, request: RunList) -> RunPage:

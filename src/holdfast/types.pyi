@@ -1104,6 +1104,14 @@ class LessonAddResult(Result, frozen=True, kw_only=True):
     archived: list[str]
     """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
 
+class LessonProposal(Result, frozen=True, kw_only=True):
+    """A lesson proposed because several outcomes say the same."""
+
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    outcomes: list[str]
+
 class LessonView(Result, frozen=True, kw_only=True):
     id: str
     """A memory id: lessons can be recalled, linked and deleted like any memory."""
@@ -1453,27 +1461,29 @@ class OnboardingView(Result, frozen=True, kw_only=True):
     step: Literal["introduce", "help", "personality", "tasks", "projects"]
     hint: str
 
+class Outcome(Result, frozen=True, kw_only=True):
+    """What came of something that was done."""
+
+    id: str
+    at: datetime
+    principal: str
+    agent_id: str
+    namespace: str
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    source: str
+    lesson_id: str | None = None
+
 class OutcomeRecordResult(Result, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | None = None
     """The lesson this outcome counted for, after the change."""
-    proposes: ProposalView | None = None
+    proposes: LessonProposal | None = None
     """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
-class OutcomeView(Result, frozen=True, kw_only=True):
-    id: str
-    at: datetime
-    score: int
-    domain: str
-    what: str
-    principal: str
-    agent_id: str
-    namespace: str
-    source: str
-    lesson_id: str | None = None
-
-class Outcomes(ResultList[OutcomeView], frozen=True, kw_only=True):
-    outcomes: list[OutcomeView]
+class Outcomes(ResultList[Outcome], frozen=True, kw_only=True):
+    outcomes: list[Outcome]
     count: int
 
 class Page(ResultList[MemoryView], frozen=True, kw_only=True):
@@ -1750,14 +1760,8 @@ class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
     proposals: list[CurationProposalView]
     count: int
 
-class ProposalView(Result, frozen=True, kw_only=True):
-    domain: str
-    what: str
-    score: int
-    outcomes: list[str]
-
-class Proposals(ResultList[ProposalView], frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
+    proposals: list[LessonProposal]
     count: int
 
 class ProviderSession(Result, frozen=True, kw_only=True):

@@ -1229,7 +1229,7 @@ class Operations:
         principal: str | None = None,
         namespace: str | None = None,
         agent_id: str | None = None,
-    ) -> ConversationView:
+    ) -> SummarizedConversation:
         """Close a conversation with a given or generated summary.
 
         Args:
@@ -1244,7 +1244,7 @@ class Operations:
 
     def conversation_reap(
         self, *, limit: int = 100, prune_days: int | None = None, agent_id: str | None = None
-    ) -> ConversationReapResult:
+    ) -> ReapResult:
         """Close idle conversations with a summary; one process at a time.
 
         With prune_days, also archive old turns that a summary covers.
@@ -2986,7 +2986,7 @@ class Operations:
         """
         ...
 
-    def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> RunView:
+    def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> Run:
         """Extend the lease of a run.
 
         Args:
@@ -3056,7 +3056,7 @@ class Operations:
         namespace: str | None = None,
         expires_at: datetime | str | None = None,
         agent_id: str | None = None,
-    ) -> SessionView:
+    ) -> ProviderSession:
         """Save the current provider session of a channel, principal and namespace.
 
         Args:
@@ -3651,7 +3651,7 @@ class Operations:
         cache_read: str | None = None,
         cache_write: str | None = None,
         agent_id: str | None = None,
-    ) -> PriceView:
+    ) -> Price:
         """Set the price of a model from a day on; recorded costs stay.
 
         Args:
@@ -3698,7 +3698,7 @@ class Operations:
         currency: str = "USD",
         lift: bool = False,
         agent_id: str | None = None,
-    ) -> BudgetView:
+    ) -> BudgetStatus:
         """Set a daily or monthly budget; reservations above it are refused.
 
         Args:
@@ -4950,7 +4950,7 @@ class AsyncOperations:
         principal: str | None = None,
         namespace: str | None = None,
         agent_id: str | None = None,
-    ) -> ConversationView:
+    ) -> SummarizedConversation:
         """Close a conversation with a given or generated summary.
 
         Args:
@@ -4965,7 +4965,7 @@ class AsyncOperations:
 
     async def conversation_reap(
         self, *, limit: int = 100, prune_days: int | None = None, agent_id: str | None = None
-    ) -> ConversationReapResult:
+    ) -> ReapResult:
         """Close idle conversations with a summary; one process at a time.
 
         With prune_days, also archive old turns that a summary covers.
@@ -6711,7 +6711,7 @@ class AsyncOperations:
         """
         ...
 
-    async def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> RunView:
+    async def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> Run:
         """Extend the lease of a run.
 
         Args:
@@ -6783,7 +6783,7 @@ class AsyncOperations:
         namespace: str | None = None,
         expires_at: datetime | str | None = None,
         agent_id: str | None = None,
-    ) -> SessionView:
+    ) -> ProviderSession:
         """Save the current provider session of a channel, principal and namespace.
 
         Args:
@@ -7378,7 +7378,7 @@ class AsyncOperations:
         cache_read: str | None = None,
         cache_write: str | None = None,
         agent_id: str | None = None,
-    ) -> PriceView:
+    ) -> Price:
         """Set the price of a model from a day on; recorded costs stay.
 
         Args:
@@ -7427,7 +7427,7 @@ class AsyncOperations:
         currency: str = "USD",
         lift: bool = False,
         agent_id: str | None = None,
-    ) -> BudgetView:
+    ) -> BudgetStatus:
         """Set a daily or monthly budget; reservations above it are refused.
 
         Args:

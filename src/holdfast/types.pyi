@@ -149,20 +149,27 @@ class Branch(ResultList[Branch], frozen=True, kw_only=True):
     subtree_count: int
     children: list[Branch]
 
-class BudgetView(Result, frozen=True, kw_only=True):
+class Budget(Result, frozen=True, kw_only=True):
+    """A limit on tokens or cost per period."""
+
     principal: str
     """`*` is everyone together."""
     model: str
     period: Literal["day", "month"]
-    since: str
     tokens: int | None = None
-    tokens_left: int | None = None
     cost: str | None = None
-    cost_left: str | None = None
     currency: str | None = None
 
-class Budgets(ResultList[BudgetView], frozen=True, kw_only=True):
-    budgets: list[BudgetView]
+class BudgetStatus(Budget, frozen=True, kw_only=True):
+    """A budget and what is left of it in the current period."""
+
+    since: str
+    """First day of the period."""
+    tokens_left: int | None = None
+    cost_left: str | None = None
+
+class Budgets(ResultList[BudgetStatus], frozen=True, kw_only=True):
+    budgets: list[BudgetStatus]
     count: int
 
 class BuildContextResult(Result, frozen=True, kw_only=True):
@@ -420,24 +427,42 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
 
+class Conversation(Result, frozen=True, kw_only=True):
+    """Turns of one person on a channel, with a summary of the earlier ones."""
+
+    id: str
+    channel: str
+    principal: str
+    agent_id: str
+    namespace: str
+    state: Literal["active", "closing", "closed"]
+    started_at: datetime
+    last_at: datetime
+    closed_at: datetime | None = None
+    turns: int
+    """Number of turns; they are numbered from 1."""
+    covered: int
+    """Number of the last turn that the summary covers."""
+    summary_id: str | None = None
+    pruned: bool
+    """Whether its turns are archived."""
+
 class ConversationConsolidateResult(Result, frozen=True, kw_only=True):
-    ran: bool
+    """What was done, or the gate that prevented the run."""
+
+    gate: Literal["lease", "time", "conversations"] | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
     closed: int
     pruned: int
     outcomes_archived: int
     outcomes_dropped: int
     interactions_erased: int
-    gate: Literal["lease", "time", "conversations"] | None = None
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+    ran: bool
 
 class ConversationDetail(ResultList[TurnView], frozen=True, kw_only=True):
-    conversation: ConversationView
+    conversation: SummarizedConversation
     turns: list[TurnView]
     count: int
-
-class ConversationReapResult(Result, frozen=True, kw_only=True):
-    closed: list[str]
-    pruned: list[str]
 
 class ConversationSayResult(Result, frozen=True, kw_only=True):
     conversation_id: str
@@ -445,25 +470,8 @@ class ConversationSayResult(Result, frozen=True, kw_only=True):
     """Whether a new conversation was started."""
     turns: list[TurnView]
 
-class ConversationView(Result, frozen=True, kw_only=True):
-    id: str
-    state: Literal["active", "closing", "closed"]
-    channel: str
-    principal: str
-    namespace: str
-    agent_id: str
-    started_at: datetime
-    last_at: datetime
-    turns: int
-    covered: int
-    """Number of the last turn that the summary covers."""
-    closed_at: datetime | None = None
-    summary: str | None = None
-    summary_id: str | None = None
-    pruned: bool | None = None
-
-class Conversations(ResultList[ConversationView], frozen=True, kw_only=True):
-    conversations: list[ConversationView]
+class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=True):
+    conversations: list[SummarizedConversation]
     count: int
 
 class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
@@ -1112,6 +1120,14 @@ class LessonAddResult(Result, frozen=True, kw_only=True):
     archived: list[str]
     """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
 
+class LessonProposal(Result, frozen=True, kw_only=True):
+    """A lesson proposed because several outcomes say the same."""
+
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    outcomes: list[str]
+
 class LessonView(Result, frozen=True, kw_only=True):
     id: str
     """A memory id: lessons can be recalled, linked and deleted like any memory."""
@@ -1345,7 +1361,8 @@ class MissingSegment(Result, frozen=True, kw_only=True):
     title: str | None = None
 
 class ModelReport(Result, frozen=True, kw_only=True):
-    status: Literal["ok", "critical"]
+    """The outcome of a test call."""
+
     provider: str
     model: str
     """The configured model."""
@@ -1360,6 +1377,25 @@ class ModelReport(Result, frozen=True, kw_only=True):
     problem: str | None = None
     daily_tokens: int
     left_today: int
+    status: Literal["ok", "critical"]
+
+class ModelUsage(Result, frozen=True, kw_only=True):
+    """Calls of the store's own model, of a task and a day."""
+
+    day: str
+    task: str
+    model: str
+    calls: int
+    answered: int
+    """Calls with a valid answer."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Input tokens read from the provider's cache."""
+    spent_tokens: int
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
+    cost: str
+    """Exact cost in your currency, by the configured prices."""
 
 class NameView(Result, frozen=True, kw_only=True):
     name: str
@@ -1441,27 +1477,29 @@ class OnboardingView(Result, frozen=True, kw_only=True):
     step: Literal["introduce", "help", "personality", "tasks", "projects"]
     hint: str
 
+class Outcome(Result, frozen=True, kw_only=True):
+    """What came of something that was done."""
+
+    id: str
+    at: datetime
+    principal: str
+    agent_id: str
+    namespace: str
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    source: str
+    lesson_id: str | None = None
+
 class OutcomeRecordResult(Result, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | None = None
     """The lesson this outcome counted for, after the change."""
-    proposes: ProposalView | None = None
+    proposes: LessonProposal | None = None
     """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
-class OutcomeView(Result, frozen=True, kw_only=True):
-    id: str
-    at: datetime
-    score: int
-    domain: str
-    what: str
-    principal: str
-    agent_id: str
-    namespace: str
-    source: str
-    lesson_id: str | None = None
-
-class Outcomes(ResultList[OutcomeView], frozen=True, kw_only=True):
-    outcomes: list[OutcomeView]
+class Outcomes(ResultList[Outcome], frozen=True, kw_only=True):
+    outcomes: list[Outcome]
     count: int
 
 class Page(ResultList[MemoryView], frozen=True, kw_only=True):
@@ -1638,14 +1676,14 @@ class PersonaView(MethodInfo, frozen=True, kw_only=True):
     untrusted: list[str] | None = None
     """Signs of prompt injection in the text."""
 
-class PhaseView(Result, frozen=True, kw_only=True):
+class Phase(Result, frozen=True, kw_only=True):
     name: str
     state: Literal["pending", "in_progress", "completed", "failed"]
     attempt: int
-    updated_at: datetime
     output: str | None = None
     error: str | None = None
     started_at: datetime | None = None
+    updated_at: datetime
 
 class PipelineList(ResultList[PipelineView], frozen=True, kw_only=True):
     pipelines: list[PipelineView]
@@ -1681,17 +1719,20 @@ class PolicyView(Result, frozen=True, kw_only=True):
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
 
-class PriceView(Result, frozen=True, kw_only=True):
+class Price(Result, frozen=True, kw_only=True):
+    """Price of a model from a day on, for each kind of tokens. None: no price."""
+
     model: str
-    since: str
+    """A name, or a prefix followed by *."""
     currency: str
     input: str | None = None
     output: str | None = None
     cache_read: str | None = None
     cache_write: str | None = None
+    since: str
 
-class Prices(ResultList[PriceView], frozen=True, kw_only=True):
-    prices: list[PriceView]
+class Prices(ResultList[Price], frozen=True, kw_only=True):
+    prices: list[Price]
     count: int
 
 class PrincipalStats(Result, frozen=True, kw_only=True):
@@ -1743,15 +1784,19 @@ class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
     proposals: list[CurationProposalView]
     count: int
 
-class ProposalView(Result, frozen=True, kw_only=True):
-    domain: str
-    what: str
-    score: int
-    outcomes: list[str]
-
-class Proposals(ResultList[ProposalView], frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
+    proposals: list[LessonProposal]
     count: int
+
+class ProviderSession(Result, frozen=True, kw_only=True):
+    """The current session at a model provider, of a channel, principal and namespace."""
+
+    channel: str
+    principal: str
+    namespace: str
+    provider: str
+    session_id: str
+    expires_at: datetime | None = None
 
 class PurgeResult(Result, frozen=True, kw_only=True):
     purged: int
@@ -1813,6 +1858,12 @@ class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
     path: str
     """Ids from the source to this memory, separated by `->`."""
+
+class ReapResult(Result, frozen=True, kw_only=True):
+    """Ids of the conversations that a reaper closed and pruned."""
+
+    closed: list[str]
+    pruned: list[str]
 
 class Reason(Result, frozen=True, kw_only=True):
     code: str
@@ -1953,36 +2004,39 @@ class RowError(Result, frozen=True, kw_only=True):
     error: str
     code: str
 
+class Run(Result, frozen=True, kw_only=True):
+    """Long work in phases, under a lease."""
+
+    id: str
+    principal: str
+    agent_id: str
+    namespace: str
+    topology: str
+    topology_hash: str
+    inputs: dict[str, Any]
+    state: Literal["running", "completed", "failed"]
+    owner: str | None = None
+    lease_until: datetime | None = None
+    error: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str
 
 class RunDetails(Result, frozen=True, kw_only=True):
-    run: RunView
-    phases: list[PhaseView]
-    next: str | None = None
-    """The first phase that is not completed yet."""
+    """A run with its phases."""
+
+    run: Run
+    phases: list[Phase]
     token: int | None = None
     """Fencing token of the lease; only run open returns it."""
     resumed: bool | None = None
+    next: str | None = None
 
-class RunPage(ResultList[RunView], frozen=True, kw_only=True):
-    runs: list[RunView]
+class RunPage(ResultList[Run], frozen=True, kw_only=True):
+    runs: list[Run]
     count: int
-
-class RunView(Result, frozen=True, kw_only=True):
-    id: str
-    topology: str
-    topology_hash: str
-    state: Literal["running", "completed", "failed"]
-    principal: str
-    agent_id: str
-    namespace: str
-    created_at: datetime
-    updated_at: datetime
-    inputs: dict[str, Any] | None = None
-    owner: str | None = None
-    lease_until: datetime | None = None
-    error: str | None = None
 
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
@@ -2035,16 +2089,8 @@ class SessionClearResult(Result, frozen=True, kw_only=True):
     cleared: int
 
 class SessionGetResult(Result, frozen=True, kw_only=True):
-    session: SessionView | None
+    session: ProviderSession | None
     """Null if there is no session or it has expired."""
-
-class SessionView(Result, frozen=True, kw_only=True):
-    provider: str
-    session_id: str
-    channel: str
-    principal: str
-    namespace: str
-    expires_at: datetime | None = None
 
 class SetStandardResult(Result, frozen=True, kw_only=True):
     set: bool
@@ -2292,7 +2338,7 @@ class StepCounts(Result, frozen=True, kw_only=True):
 
 class StepResult(Result, frozen=True, kw_only=True):
     run_id: str
-    phase: PhaseView
+    phase: Phase
     lease_until: datetime
 
 class StepRollbackView(Result, frozen=True, kw_only=True):
@@ -2384,6 +2430,12 @@ class Suggestions(ResultList[Suggestion], frozen=True, kw_only=True):
     count: int
     suggestions: list[Suggestion]
     dry_run: bool
+
+class SummarizedConversation(Conversation, frozen=True, kw_only=True):
+    """A conversation and the text of its summary."""
+
+    summary: str | None = None
+    """Id of the summary memory."""
 
 class SyncDigest(Result, frozen=True, kw_only=True):
     node: str
@@ -2644,8 +2696,8 @@ class UpdateResult(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class UsagePage(ResultList[UsageView], frozen=True, kw_only=True):
-    usage: list[UsageView]
+class UsagePage(ResultList[ModelUsage], frozen=True, kw_only=True):
+    usage: list[ModelUsage]
     count: int
     cost: str
     daily_tokens: int
@@ -2674,42 +2726,28 @@ class UsageReportResult(ResultList[UsageSum], frozen=True, kw_only=True):
 
 class UsageReserveResult(Result, frozen=True, kw_only=True):
     reservation: str
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     """The budgets that cover it, before this reservation."""
     cost: str | None = None
     currency: str | None = None
 
 class UsageSum(Result, frozen=True, kw_only=True):
+    """Totals of a group of calls."""
+
+    day: str | None = None
+    principal: str | None = None
+    model: str | None = None
+    session: str | None = None
+    currency: str | None = None
     calls: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
-    total_tokens: int
+    cost: str
     unpriced_calls: int
     """Calls without a price; not included in `cost`."""
-    cost: str
-    currency: str | None = None
-    day: str | None = None
-    principal: str | None = None
-    model: str | None = None
-    session: str | None = None
-
-class UsageView(Result, frozen=True, kw_only=True):
-    day: str
-    task: str
-    model: str
-    calls: int
-    answered: int
-    """Calls with a valid answer."""
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    """Input tokens read from the provider's cache."""
-    spent_tokens: int
-    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
-    cost: str
-    """Exact cost in your currency, by the configured prices."""
+    total_tokens: int
 
 class VerifyResult(Result, frozen=True, kw_only=True):
     intact: bool

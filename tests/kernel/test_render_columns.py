@@ -39,6 +39,24 @@ def test_listed_records_are_a_table_with_short_ids_and_times() -> None:
     ]
 
 
+def test_a_column_without_any_value_is_left_out() -> None:
+    assert render(Shelf(pots=[Pot(), Pot()], count=2), "id", "note", "at")[0] == "\x1b[1mID        AT\x1b[0m"
+
+
+def test_an_id_can_be_whole_and_a_fraction_has_two_digits() -> None:
+    class Score(Struct):
+        id: str
+        confidence: float
+
+    class Scores(Struct):
+        scores: list[Score]
+
+    assert render(Scores([Score(Pot().id, 2 / 3)]), "id!", "confidence") == [
+        f"\x1b[1m{'ID':36}  CONFIDENCE\x1b[0m",
+        f"{Pot().id}  0.67",
+    ]
+
+
 def test_a_column_may_be_a_field_of_a_field() -> None:
     class Row(Struct):
         pot: Pot

@@ -19,20 +19,21 @@ class ActionView(Result, frozen=True, kw_only=True):
     ids: list[str]
     what: str
 
-class AgentPage(ResultList[AgentView], frozen=True, kw_only=True):
-    agents: list[AgentView]
-    count: int
+class Agent(Result, frozen=True, kw_only=True):
+    """A registered agent."""
 
-class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
-    registered: bool
-    id: str
-
-class AgentView(Result, frozen=True, kw_only=True):
     agent_id: str
     agent_type: str
-    capabilities: list[str]
     registered_at: datetime
-    last_seen_at: datetime
+    capabilities: list[str]
+
+class AgentPage(ResultList[SeenAgent], frozen=True, kw_only=True):
+    agents: list[SeenAgent]
+    count: int
+
+class AgentRegisterResult(SeenAgent, frozen=True, kw_only=True):
+    registered: bool
+    id: str
 
 class ApproveResult(Result, frozen=True, kw_only=True):
     approved: bool
@@ -284,11 +285,7 @@ class ClaimView(Result, frozen=True, kw_only=True):
     """Fencing token: heartbeat and finish need it."""
     task: Task
 
-class ClearPolicyResult(Result, frozen=True, kw_only=True):
-    cleared: bool
-    namespace: str
-
-class ClearStandardResult(Result, frozen=True, kw_only=True):
+class ClearResult(Result, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -537,11 +534,9 @@ class DeleteResult(Result, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class DeliveryPage(ResultList[DeliveryView], frozen=True, kw_only=True):
-    deliveries: list[DeliveryView]
-    count: int
+class Delivery(Result, frozen=True, kw_only=True):
+    """Delivery state of one event for one subscription."""
 
-class DeliveryView(Result, frozen=True, kw_only=True):
     subscription_id: str
     seq: int
     event: str
@@ -552,6 +547,10 @@ class DeliveryView(Result, frozen=True, kw_only=True):
     """Last HTTP status of the receiver."""
     error: str | None = None
     at: datetime
+
+class DeliveryPage(ResultList[Delivery], frozen=True, kw_only=True):
+    deliveries: list[Delivery]
+    count: int
 
 class DependentView(Result, frozen=True, kw_only=True):
     id: str
@@ -629,12 +628,13 @@ class EntityResult(Result, frozen=True, kw_only=True):
     also: list[str] | None = None
     """Ids of other entities with that name."""
 
-class ErasureView(Result, frozen=True, kw_only=True):
+class ErasureResult(Result, frozen=True, kw_only=True):
+    """Record of an erasure, without any of the erased data."""
+
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
     at: datetime
     agent_id: str
-    """The agent that erased it."""
     counts: dict[str, int]
     """Number of erased records by kind."""
 
@@ -670,9 +670,9 @@ class ExportedFile(Result, frozen=True, kw_only=True):
     content: str | None = None
     encoding: Literal["utf-8", "base64"] | None = None
 
-class FactHistory(ResultList[PastValueView], frozen=True, kw_only=True):
+class FactHistory(ResultList[PastValue], frozen=True, kw_only=True):
     key: str
-    past: list[PastValueView]
+    past: list[PastValue]
     """Oldest first."""
     count: int
 
@@ -831,40 +831,20 @@ class HitRating(Result, frozen=True, kw_only=True):
     utility: float
     """From -1 to 1, over all verdicts on this memory."""
 
-class HookAnswer(Result, frozen=True, kw_only=True):
-    name: str
+class HookList(ResultList[LifecycleHook], frozen=True, kw_only=True):
+    hooks: list[LifecycleHook]
+    count: int
+
+class HookRun(Result, frozen=True, kw_only=True):
+    """The outcome of one hook call."""
+
     decision: Literal["allow", "modify", "ask", "deny"]
-    reason: str | None = None
+    reason: str | None
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
     milliseconds: int
-
-class HookList(ResultList[HookView], frozen=True, kw_only=True):
-    hooks: list[HookView]
-    count: int
-
-class HookView(Result, frozen=True, kw_only=True):
     name: str
-    event: Literal[
-        "pre_store",
-        "post_store",
-        "pre_recall",
-        "post_recall",
-        "pre_delete",
-        "post_delete",
-        "pre_link",
-        "post_link",
-        "pre_reflect",
-        "post_reflect",
-    ]
-    command: list[str] | None = None
-    python: str | None = None
-    match: list[str]
-    timeout: float
-    on_error: Literal["allow", "deny"] | None = None
-    operations: list[str]
-    """Operations that the hook runs for."""
 
 class HooksTestResult(Result, frozen=True, kw_only=True):
     event: Literal[
@@ -881,7 +861,7 @@ class HooksTestResult(Result, frozen=True, kw_only=True):
     ]
     decision: Literal["allow", "modify", "ask", "deny"]
     """The strictest decision, which would apply to the operation."""
-    hooks: list[HookAnswer]
+    hooks: list[HookRun]
     passed_over: list[str]
     """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
@@ -921,9 +901,9 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
     arrays: dict[str, ImportCounts]
     dry_run: bool
 
-class InboxPage(ResultList[NoticeView], frozen=True, kw_only=True):
+class InboxPage(ResultList[Notice], frozen=True, kw_only=True):
     agent_id: str
-    messages: list[NoticeView]
+    messages: list[Notice]
     count: int
     unread_only: bool
 
@@ -968,42 +948,49 @@ class IngestResult(Result, frozen=True, kw_only=True):
     ingested_memory_ids: list[str]
     notes: list[str]
 
+class Interaction(Result, frozen=True, kw_only=True):
+    """One decision. Immutable, except that its text can be erased.
+
+    Fields that were not given, or that the namespace policy omits, are missing in answers.
+    """
+
+    id: str
+    namespace: str
+    agent_id: str
+    principal: str | None
+    """The person who asked."""
+    name: str | None
+    """Their display name."""
+    channel: str | None
+    action: str | None
+    """Requested action, such as a tool."""
+    status: Literal["ok", "error", "denied"]
+    reason: str | None
+    """Reason of the denial or error."""
+    provider: str | None
+    model: str | None
+    conversation_id: str | None
+    at: datetime
+    texts: Literal["keep", "hash", "omit"]
+    """How the text is stored."""
+    input: str | None
+    output: str | None
+    input_digest: str | None
+    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
+    output_digest: str | None
+    took_ms: int | None = None
+    """Duration in milliseconds."""
+    erased: Literal[True] | None = None
+
 class InteractionEraseResult(Result, frozen=True, kw_only=True):
     erased: int
 
-class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(Interaction, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
-class InteractionView(Result, frozen=True, kw_only=True):
-    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
-
-    id: str
-    at: datetime
-    status: Literal["ok", "error", "denied"]
-    agent_id: str
-    namespace: str
-    texts: Literal["keep", "hash", "omit"]
-    """How the text is stored."""
-    principal: str | None = None
-    name: str | None = None
-    channel: str | None = None
-    action: str | None = None
-    reason: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    took_ms: int | None = None
-    conversation_id: str | None = None
-    input: str | None = None
-    output: str | None = None
-    input_digest: str | None = None
-    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
-    output_digest: str | None = None
-    erased: bool | None = None
-    """Whether text and person were erased."""
-
-class Interactions(ResultList[InteractionView], frozen=True, kw_only=True):
-    interactions: list[InteractionView]
+class Interactions(ResultList[Interaction], frozen=True, kw_only=True):
+    interactions: list[Interaction]
     count: int
     totals: dict[str, int]
     """Total number by decision."""
@@ -1079,15 +1066,9 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     problems: list[MineProblem]
     dry_run: bool
 
-class KeyCreateResult(KeyView, frozen=True, kw_only=True):
-    key: str
-    """The secret, shown only once."""
+class Key(Result, frozen=True, kw_only=True):
+    """A key without its secret, of which only a hash is stored."""
 
-class KeyPage(ResultList[KeyView], frozen=True, kw_only=True):
-    keys: list[KeyView]
-    count: int
-
-class KeyView(Result, frozen=True, kw_only=True):
     id: str
     name: str
     scope: Literal["read", "write", "admin"]
@@ -1095,6 +1076,14 @@ class KeyView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     revoked_at: datetime | None = None
+
+class KeyCreateResult(Key, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown only once."""
+
+class KeyPage(ResultList[Key], frozen=True, kw_only=True):
+    keys: list[Key]
+    count: int
 
 class KgQueryResult(ResultList[ReachedMemory], frozen=True, kw_only=True):
     source_id: str
@@ -1146,6 +1135,10 @@ class LessonView(Result, frozen=True, kw_only=True):
 class Lessons(ResultList[LessonView], frozen=True, kw_only=True):
     lessons: list[LessonView]
     count: int
+
+class LifecycleHook(Rule, frozen=True, kw_only=True):
+    operations: list[str]
+    """Operations that the hook runs for."""
 
 class LimitationAddResult(Result, frozen=True, kw_only=True):
     limitation: LimitationView
@@ -1397,13 +1390,8 @@ class ModelUsage(Result, frozen=True, kw_only=True):
     cost: str
     """Exact cost in your currency, by the configured prices."""
 
-class NameView(Result, frozen=True, kw_only=True):
-    name: str
-    stands_for: str | None
-    display: str
-
-class Names(ResultList[NameView], frozen=True, kw_only=True):
-    names: list[NameView]
+class Names(ResultList[Principal], frozen=True, kw_only=True):
+    names: list[Principal]
     count: int
 
 class NamespaceCount(Result, frozen=True, kw_only=True):
@@ -1425,7 +1413,9 @@ class NodeView(Result, frozen=True, kw_only=True):
     namespace: str
     kind: str
 
-class NoticeView(Result, frozen=True, kw_only=True):
+class Notice(Result, frozen=True, kw_only=True):
+    """A message between agents. It belongs to one store and is not a memory."""
+
     id: str
     sender: str
     to: str
@@ -1530,11 +1520,13 @@ class PartView(Result, frozen=True, kw_only=True):
     degraded: str | None = None
     """Why the part is incomplete, if something failed."""
 
-class PastValueView(Result, frozen=True, kw_only=True):
-    at: datetime
-    agent_id: str
+class PastValue(Result, frozen=True, kw_only=True):
+    """A value of a fact and when it was set."""
+
     value: str | None
     """Null if the fact was deleted."""
+    at: datetime
+    agent_id: str
     confidence: float | None = None
 
 class Peer(Result, frozen=True, kw_only=True):
@@ -1699,22 +1691,11 @@ class PipelineView(Result, frozen=True, kw_only=True):
     definition: dict[str, Any]
     """The definition, as in a pipeline file."""
 
-class PolicyRules(Result, frozen=True, kw_only=True):
-    """The effective rules of a namespace."""
-
-    max_reflection_depth: int
-    require_approval_above_depth: int | None
-    self_approval: bool
-    invalidation_hops: int
-    skill_promotion_min_depth: int
-    secrets: str
-    interaction_text: str
-
 class PolicyView(Result, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
     """Rules set here."""
-    rules: PolicyRules
+    rules: Rules
     """Effective rules, inherited ones included."""
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
@@ -1735,6 +1716,22 @@ class Prices(ResultList[Price], frozen=True, kw_only=True):
     prices: list[Price]
     count: int
 
+class Principal(Result, frozen=True, kw_only=True):
+    """A name. `stands_for` is the name it is an alias of; None if it is the principal itself."""
+
+    name: str
+    stands_for: str | None
+    display: str
+
+class PrincipalNames(Result, frozen=True, kw_only=True):
+    """A principal with all its names."""
+
+    principal: str
+    """The name that all aliases stand for."""
+    names: list[str]
+    """All names, the principal first."""
+    display: str
+
 class PrincipalStats(Result, frozen=True, kw_only=True):
     """Numbers of live records that you may see."""
 
@@ -1745,23 +1742,13 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     """Observations that they stored themselves."""
     facts: int
 
-class PrincipalView(Result, frozen=True, kw_only=True):
-    principal: str
-    """The name that all aliases stand for."""
-    names: list[str]
-    """All names, the principal first."""
-    display: str
-
 class Problem(Result, frozen=True, kw_only=True):
     severity: Literal["ok", "warn", "critical"]
     what: str
 
-class ProjectNames(Result, frozen=True, kw_only=True):
-    namespace: str
-    """Namespace of the memories of all of them."""
-    names: list[str]
+class Project(Result, frozen=True, kw_only=True):
+    """The project of a folder and how it was determined."""
 
-class ProjectView(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of its memories."""
     by: Literal["override", "remote", "repository", "folder"]
@@ -1770,9 +1757,14 @@ class ProjectView(Result, frozen=True, kw_only=True):
     folder: str
     root: str
     names: list[str]
-    """All names of the project."""
+    """All names of the project; that of the namespace first."""
     budget: int | None = None
     """Token budget of the override file, if set."""
+
+class ProjectNames(Result, frozen=True, kw_only=True):
+    namespace: str
+    """Namespace of the memories of all of them."""
+    names: list[str]
 
 class PromoteResult(MemoryView, frozen=True, kw_only=True):
     promoted: bool
@@ -2004,6 +1996,47 @@ class RowError(Result, frozen=True, kw_only=True):
     error: str
     code: str
 
+class Rule(Result, frozen=True, kw_only=True):
+    """One hook from the settings."""
+
+    event: Literal[
+        "pre_store",
+        "post_store",
+        "pre_recall",
+        "post_recall",
+        "pre_delete",
+        "post_delete",
+        "pre_link",
+        "post_link",
+        "pre_reflect",
+        "post_reflect",
+    ]
+    command: tuple[str, ...]
+    """A program and its arguments, run without a shell."""
+    python: str | None
+    """Instead of a command: an entry point of the group holdfast.hooks."""
+    match: tuple[str, ...]
+    """Namespace patterns."""
+    timeout: float
+    on_error: Literal["allow", "deny"] | None = None
+    """Decision if a pre_ hook fails, times out or gives an invalid answer."""
+    name: str
+
+class Rules(Result, frozen=True, kw_only=True):
+    """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
+
+    max_reflection_depth: int
+    require_approval_above_depth: int | None
+    """None: no depth requires it; null in answers."""
+    self_approval: bool
+    """Whether requesters may approve their own requests."""
+    invalidation_hops: int
+    skill_promotion_min_depth: int
+    secrets: Literal["allow", "flag", "redact", "refuse"]
+    """How keys, tokens and passwords in stored text are handled."""
+    interaction_text: Literal["keep", "hash", "omit"]
+    """How the text of recorded interactions is stored."""
+
 class Run(Result, frozen=True, kw_only=True):
     """Long work in phases, under a lease."""
 
@@ -2060,6 +2093,10 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     count: int
     query: str | None = None
     source_uri: str | None = None
+
+class SeenAgent(Agent, frozen=True, kw_only=True):
+    last_seen_at: datetime
+    """Time of its last change here."""
 
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""
@@ -2370,30 +2407,12 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
     redacted: list[str] | None = None
     """Kinds of secrets that were redacted."""
 
-class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
+class SubscribeResult(Subscription, frozen=True, kw_only=True):
     secret: str | None = None
-    """The generated secret, shown only once."""
 
-class SubscriptionPage(ResultList[SubscriptionView], frozen=True, kw_only=True):
-    subscriptions: list[SubscriptionView]
-    count: int
+class Subscription(Result, frozen=True, kw_only=True):
+    """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""
 
-class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
-    id: str
-    place: int
-    """Everything after this change is sent or resent."""
-    requeued: int
-    """Number of requeued dead letters; they are sent first."""
-
-class SubscriptionTestResult(Result, frozen=True, kw_only=True):
-    id: str
-    ok: bool
-    status: int | None = None
-    """HTTP status of the receiver."""
-    error: str | None = None
-    milliseconds: int
-
-class SubscriptionView(Result, frozen=True, kw_only=True):
     id: str
     agent_id: str
     url: str
@@ -2408,10 +2427,31 @@ class SubscriptionView(Result, frozen=True, kw_only=True):
     delivered: int
     dead: int
     """Number of dead letters."""
-    next_try_at: datetime | None = None
     last_error: str | None = None
     last_at: datetime | None = None
     created_at: datetime
+    next_try_at: datetime | None = None
+
+class SubscriptionPage(ResultList[Subscription], frozen=True, kw_only=True):
+    subscriptions: list[Subscription]
+    count: int
+
+class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
+    id: str
+    place: int
+    """Everything after this change is sent or resent."""
+    requeued: int
+    """Number of requeued dead letters; they are sent first."""
+
+class SubscriptionTestResult(Result, frozen=True, kw_only=True):
+    """The receiver's answer to a test event."""
+
+    id: str
+    ok: bool
+    status: int | None = None
+    """HTTP status of the receiver."""
+    error: str | None = None
+    milliseconds: int
 
 class Suggestion(Result, frozen=True, kw_only=True):
     offer_id: str
@@ -2585,11 +2625,11 @@ class Task(Result, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     repeat: str | None = None
-    target: str
+    target: str | None
     """Argument of the handler: a URL, a command or a name."""
     payload: dict[str, Any]
-    channel: str
-    reply_to: str
+    channel: str | None
+    reply_to: str | None
     owner: str | None = None
     """Current lease holder."""
     cancel_asked: bool

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 style = click.style
 """Colour and weight of text, which click removes where the output is no terminal."""
@@ -58,7 +58,7 @@ def render_columns(answer: Any, columns: Sequence[str], empty: str = "") -> Iter
     if _has_column(answer, columns[0]):
         yield from _render_record(answer, columns)
         return
-    fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+    fields = {name: value for name in answer.__struct_fields__ if (value := getattr(answer, name)) is not UNSET}
     if name := next((name for name, value in fields.items() if _has_column(value, columns[0])), None):
         yield from _render_record(fields.pop(name), columns)
         yield from _render_value(msgspec.to_builtins(fields), 0)
@@ -89,7 +89,10 @@ def _render_list(records: Sequence[Any], columns: Sequence[str]) -> Iterator[str
 def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:
     """Print the columns as a heading, then every other field that has a value."""
     values = msgspec.to_builtins(record)
-    yield style("  ".join(escape(format_scalar(values[column])) for column in columns if column in values), bold=True)
+    yield style(
+        "  ".join(escape(format_scalar(values[column])) for column in columns if values.get(column, "") != ""),
+        bold=True,
+    )
     yield from _render_value({name: value for name, value in values.items() if name not in columns}, 1)
 
 
@@ -104,7 +107,7 @@ def _format_cell(column: str, value: Any) -> str:
             return f"{value[:16].replace('T', ' ')}Z"
         case float():
             return f"{value:.2f}"
-        case list():
+        case list() | tuple():
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:
             return shorten(format_scalar(value), MAX_CELL_CHARS)

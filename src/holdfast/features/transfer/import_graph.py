@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from holdfast.features.graph import service as graph
 from holdfast.features.graph.depth import check_link
 from holdfast.features.graph.model import ALIAS, Alias
-from holdfast.features.namespaces.service import EVERYWHERE
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation, invalidation_id
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.exporter import Row

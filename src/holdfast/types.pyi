@@ -13,12 +13,6 @@ from holdfast.features.transfer.operations import Envelope as Envelope
 from holdfast.kernel.registry.encoding import Result as Result
 from holdfast.kernel.registry.encoding import ResultList as ResultList
 
-class ActionView(Result, frozen=True, kw_only=True):
-    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
-    outcome: Literal["changed", "proposed"]
-    ids: list[str]
-    what: str
-
 class AgentPage(ResultList[AgentView], frozen=True, kw_only=True):
     agents: list[AgentView]
     count: int
@@ -76,6 +70,8 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     """Atoms of an earlier split that were edited since and are kept."""
 
 class AuditExample(Result, frozen=True, kw_only=True):
+    """An example of a finding: one text, or all texts of a group."""
+
     ids: list[str]
     what: str
 
@@ -390,7 +386,9 @@ class ContextBlock(Result, frozen=True, kw_only=True):
     degraded: str | None = None
 
 class ContradictionEvidence(Result, frozen=True, kw_only=True):
-    kind: str
+    """Two contradicting sentences, and how they differ."""
+
+    kind: Literal["negation", "opposite", "number", "date", "model"]
     a: str
     """The contradicting sentence of the first memory."""
     b: str
@@ -451,8 +449,16 @@ class Conversations(ResultList[ConversationView], frozen=True, kw_only=True):
     conversations: list[ConversationView]
     count: int
 
-class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
-    outcomes: list[DecisionView]
+class CurateAction(Result, frozen=True, kw_only=True):
+    """One change or proposal."""
+
+    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
+    outcome: Literal["changed", "proposed"]
+    ids: list[str]
+    what: str
+
+class CurateDecideResult(ResultList[Decision], frozen=True, kw_only=True):
+    outcomes: list[Decision]
 
 class CurateResult(Result, frozen=True, kw_only=True):
     run_id: str | None
@@ -464,42 +470,44 @@ class CurateResult(Result, frozen=True, kw_only=True):
     changed: int
     proposed: int
     steps: dict[str, StepCounts]
-    done: list[ActionView]
+    done: list[CurateAction]
 
 class CurateRollbackResult(Result, frozen=True, kw_only=True):
     run_id: str
-    outcomes: list[StepRollbackView]
+    outcomes: list[StepRollback]
     """Last step first."""
     withdrawn: int
     """Number of open proposals withdrawn."""
 
-class CurationProposalView(Result, frozen=True, kw_only=True):
+class CurationProposal(Result, frozen=True, kw_only=True):
+    """A proposed change and the decision about it."""
+
     id: str
-    kind: str
-    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
-    memory_id: str
-    offered_at: datetime
-    status: str
     run_id: str
-    details: dict[str, Any]
-    """The tags or the contradicting sentences, and the method."""
+    kind: str
+    memory_id: str
     other_id: str | None = None
+    details: dict[str, Any]
+    offered_at: datetime
+    status: Literal["open", "accepted", "dismissed", "withdrawn"]
     decided_by: str | None = None
 
-class CurationRunList(ResultList[CurationRunView], frozen=True, kw_only=True):
-    runs: list[CurationRunView]
-    count: int
-
-class CurationRunView(Result, frozen=True, kw_only=True):
+class CurationRun(Result, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
     began_at: datetime
+    ended_at: datetime | None = None
     status: str
     """running, done, stopped, failed, broken off, taken back, or partly taken back."""
     steps: dict[str, dict[str, int]]
-    ended_at: datetime | None = None
 
-class DecisionView(Result, frozen=True, kw_only=True):
+class CurationRunList(ResultList[CurationRun], frozen=True, kw_only=True):
+    runs: list[CurationRun]
+    count: int
+
+class Decision(Result, frozen=True, kw_only=True):
+    """The result for one proposal."""
+
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | None = None
@@ -1715,8 +1723,8 @@ class PromoteResult(MemoryView, frozen=True, kw_only=True):
     source_id: str | None = None
     clone_id: str | None = None
 
-class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
-    proposals: list[CurationProposalView]
+class ProposalList(ResultList[CurationProposal], frozen=True, kw_only=True):
+    proposals: list[CurationProposal]
     count: int
 
 class ProposalView(Result, frozen=True, kw_only=True):
@@ -2286,7 +2294,9 @@ class StepResult(Result, frozen=True, kw_only=True):
     phase: PhaseView
     lease_until: datetime
 
-class StepRollbackView(Result, frozen=True, kw_only=True):
+class StepRollback(Result, frozen=True, kw_only=True):
+    """One step of a run that was rolled back, or the error."""
+
     change: int
     step: str
     memory_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from holdfast.features.curation import contradictions, personas, suggest_tags
 from holdfast.features.curation import store as curation
@@ -193,13 +193,13 @@ def _carry_not_duplicates(run: CuratorRun, write: Transaction, fresh: Memory, so
 
 def mark_not_duplicates(ctx: Context, write: Transaction, run: str, one: Memory, other: Memory) -> None:
     """Record that two memories must not be merged automatically while their texts are unchanged."""
-    offer = curation.Proposal(
+    offer = curation.CurationProposal(
         id=not_duplicates_id(one, other),
         run=run,
         step="duplicate",
         memory=one.id,
         other=other.id,
-        body="{}",
+        body={},
         agent=ctx.caller.agent,
         proposed_at=write.now,
         status="dismissed",
@@ -277,7 +277,7 @@ def _propose_contradictions(run: CuratorRun, memory: Memory) -> None:
         if likeness.relation in ("same", "near") or _is_linked(run, memory, other):
             continue
         found = _compare_pair(run, memory, other)
-        evidence = [one._asdict() for one in found.evidence]
+        evidence = [asdict(one) for one in found.evidence]
         key = build_proposal_key(memory, other)
         body = {"evidence": evidence, "method": found.how.method, "model": found.how.model}
         if evidence:
@@ -295,7 +295,7 @@ def _propose_relation(
     try:
         run.propose("contradictions", kind, one.id, other.id, key, body, what)
     except SkipMemory as skip:
-        run.tallies["contradictions"].skipped[str(skip)] += 1
+        run.tallies["contradictions"].add_skipped(str(skip))
 
 
 def _compare_pair(run: CuratorRun, memory: Memory, other: Memory) -> contradictions.Comparison:

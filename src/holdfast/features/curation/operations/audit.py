@@ -5,8 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation import quality_report
-from holdfast.features.curation.quality import MAX_TEXTS, WEIGHTS, compute_score
-from holdfast.features.curation.quality_report import QualityReport
+from holdfast.features.curation.quality_report import MAX_TEXTS, WEIGHTS, AuditExample, QualityReport, compute_score
 from holdfast.features.importers import sources
 from holdfast.features.importers.operations import EXAMPLE, MAX_CONTENT_CHARS, FormatField, LocalPath, must_be_local
 from holdfast.features.importers.readers import formats
@@ -25,11 +24,6 @@ class Audit(Request, frozen=True):
     ) = None
     format: Annotated[FormatField, Meta(description="Format of the export; auto detects it.")] = "auto"
     namespace: Annotated[Namespace, Meta(description="Only memories of this namespace.")] | None = None
-
-
-class AuditExample(Struct, frozen=True, kw_only=True):
-    ids: list[str]
-    what: str
 
 
 class AuditFinding(Struct, frozen=True, kw_only=True):
@@ -92,8 +86,8 @@ def audit(ctx: Context, request: Audit, progress: Progress) -> AuditResult:
     return _build_result(_audit_export(ctx, request))
 
 
-def _audit_export(ctx: Context, request: Audit) -> "QualityReport":
-    def audit_place(place: sources.Source) -> "QualityReport":
+def _audit_export(ctx: Context, request: Audit) -> QualityReport:
+    def audit_place(place: sources.Source) -> QualityReport:
         form, pieces = (
             formats.detect_format(place)
             if request.format == "auto"
@@ -115,7 +109,7 @@ def _audit_export(ctx: Context, request: Audit) -> "QualityReport":
         return audit_place(place)
 
 
-def _build_result(report: "QualityReport") -> AuditResult:
+def _build_result(report: QualityReport) -> AuditResult:
     findings = []
     for trouble, (count, examples) in report.findings.items():
         share = None if count is None else count / max(1, report.total)
@@ -126,7 +120,7 @@ def _build_result(report: "QualityReport") -> AuditResult:
                 count=UNSET if count is None else count,
                 share=UNSET if share is None else round(share, 4),
                 points=UNSET if share is None else round(100 * WEIGHTS[trouble] * share, 2),
-                examples=[AuditExample(ids=list(one.ids), what=one.what) for one in examples],
+                examples=list(examples),
             )
         )
     return AuditResult(

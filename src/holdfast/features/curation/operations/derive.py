@@ -5,7 +5,9 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation import contradictions, personas, split_memory, suggest_tags
+from holdfast.features.curation.contradictions import ContradictionEvidence
 from holdfast.features.curation.personas import Persona
+from holdfast.features.curation.split_memory import AtomiseResult
 from holdfast.features.llm.assist import MethodInfo, method_fields
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import expand_query as query_expander
@@ -136,14 +138,6 @@ class MemoryTitle(Struct, frozen=True, kw_only=True):
     title: str
 
 
-class ContradictionEvidence(Struct, frozen=True, kw_only=True):
-    kind: str
-    a: str
-    """The contradicting sentence of the first memory."""
-    b: str
-    difference: str
-
-
 class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     contradicts: bool
     memory_a: MemoryTitle
@@ -173,9 +167,7 @@ def detect_contradiction(ctx: Context, request: DetectContradiction) -> Contradi
         contradicts=found.is_contradiction,
         memory_a=MemoryTitle(id=found.a.id, title=found.a.title),
         memory_b=MemoryTitle(id=found.b.id, title=found.b.title),
-        evidence=[
-            ContradictionEvidence(kind=one.sort, a=one.a, b=one.b, difference=one.difference) for one in found.evidence
-        ],
+        evidence=found.evidence,
         relation=found.likeness.relation,
         similarity=round(found.likeness.score, 6),
         **method_fields(found.how),
@@ -187,18 +179,6 @@ class Atomise(Request, frozen=True):
     max_atom_tokens: AtomSize = 200
     force: Annotated[bool, Meta(description="Split again a memory that was split before.")] = False
     agent_id: Actor | None = None
-
-
-class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
-    source_id: str
-    atom_ids: list[str]
-    """In text order."""
-    atom_count: int
-    archived_at: TimeText
-    superseded_ids: list[str]
-    """Atoms of an earlier split, now archived."""
-    kept_ids: list[str]
-    """Atoms of an earlier split that were edited since and are kept."""
 
 
 @operation(
@@ -220,16 +200,7 @@ def atomise(ctx: Context, request: Atomise) -> AtomiseResult:
 
     Each atom is a verbatim piece with its source span, and inherits tags, tier and priority. One transaction.
     """
-    result = split_memory.split_memory(ctx, request.memory_id, max_tokens=request.max_atom_tokens, force=request.force)
-    return AtomiseResult(
-        source_id=result.source.id,
-        atom_ids=[atom.id for atom in result.atoms],
-        atom_count=len(result.atoms),
-        archived_at=str(format_time(result.source.updated_at)),
-        superseded_ids=result.superseded_ids,
-        kept_ids=result.edited_ids,
-        **method_fields(result.how),
-    )
+    return split_memory.split_memory(ctx, request.memory_id, max_tokens=request.max_atom_tokens, force=request.force)
 
 
 class PersonaRequest(Request, frozen=True):
@@ -315,7 +286,7 @@ def persona_generate(ctx: Context, request: PersonaGenerate) -> PersonaGenerateR
     )
 
 
-def _build_persona_view(made: "Persona") -> PersonaView:
+def _build_persona_view(made: Persona) -> PersonaView:
     memory = made.memory
     return PersonaView(
         id=memory.id,

@@ -300,10 +300,11 @@ class CompactResult(Result, frozen=True, kw_only=True):
     dry_run: bool
 
 class ComposedNamespace(Result, frozen=True, kw_only=True):
+    """A namespace that a skill composes with, and its maximum reflection depth."""
+
     namespace: str
     min_depth: int
     max_reflection_depth: int | None = None
-    """Missing if the key does not reach the namespace."""
     note: str | None = None
 
 class ComposedReflection(Result, frozen=True, kw_only=True):
@@ -573,7 +574,7 @@ class DoctorReport(Result, frozen=True, kw_only=True):
     """The worst severity of all sections."""
     sections: list[SectionView]
 
-class DroppedView(Result, frozen=True, kw_only=True):
+class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
     count: int
     ids: list[str]
@@ -698,6 +699,14 @@ class FeedbackResult(ResultList[HitRating], frozen=True, kw_only=True):
     recall_id: str
     judged: list[HitRating]
     count: int
+
+class File(Result, frozen=True, kw_only=True):
+    """One file of a skill: its path in the folder and the hash of its content."""
+
+    path: str
+    kind: Literal["manifest", "script", "reference", "asset"]
+    size: int
+    digest: str
 
 class FileFault(Result, frozen=True, kw_only=True):
     file: str
@@ -1918,12 +1927,6 @@ class ResourceContent(Result, frozen=True, kw_only=True):
     digest_verified: bool
     """Always true: a mismatch is an error."""
 
-class ResourceView(Result, frozen=True, kw_only=True):
-    path: str
-    kind: str
-    size: int
-    digest: str
-
 class RestoreResult(MemoryView, frozen=True, kw_only=True):
     restored: bool
 
@@ -2085,7 +2088,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | None = None
     """Id of the current version, if another one was requested."""
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -2097,7 +2100,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     """Tokens of the reflections as sent."""
     memories_dropped: int
     """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedGroup]
     degraded: str | None = None
 
 class SkillDeleteResult(Result, frozen=True, kw_only=True):
@@ -2111,7 +2114,7 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
-    resources: list[ResourceView]
+    resources: list[File]
     signed: bool
     """Whether the signature of a node of this store matches the content."""
     origin: str
@@ -2197,7 +2200,7 @@ class SkillView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     current: bool
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
@@ -2253,7 +2256,7 @@ class StaleView(Result, frozen=True, kw_only=True):
     invalidating_id: str | None = None
     """Its replacement, if there is one that you may see."""
 
-class StalenessView(Result, frozen=True, kw_only=True):
+class Staleness(Result, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
     reason: Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]

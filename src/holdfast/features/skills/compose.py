@@ -1,26 +1,101 @@
 """Compose a skill with reflections of its namespaces: valid, visible to the caller, within a token budget."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, get_args
+from typing import Annotated, NamedTuple, get_args
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.features.embeddings import passage_vectors
 from holdfast.features.memories import read_memories as memories
-from holdfast.features.memories.read_memories import AccessLog
+from holdfast.features.memories.read_memories import AccessLog, Filter
 from holdfast.features.namespaces.resolve_rules import resolve_rules
+from holdfast.features.recall import search_index
+from holdfast.features.recall.features import RELATED, SPAN, UNRELATED
+from holdfast.features.recall.lexical_hits import MAX_QUERY_CHARACTERS, NO_EMBEDDINGS, UNKNOWN_WORDS
+from holdfast.features.recall.query import QueryEmbedding, parse_query
 from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
 from holdfast.features.skills.model import Composition, DropReason
 from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.reflection_store import ReflectionScope, ReflectionScore
-from holdfast.features.skills.relevance import Relevance, score_relevance
 from holdfast.features.skills.service import Staleness
 from holdfast.kernel.context import Context, is_under
+from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.records.fields import PRIVATE, computed
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import token_count
+from holdfast.kernel.vector import Embedding
+
+MAX_WORD_HITS = 100
+"""Keyword hits per namespace."""
+MAX_NEAREST = 50
+"""Embedding hits per namespace."""
+
+
+class Relevance(NamedTuple):
+    """Scores by reflection id, relative to the best one."""
+
+    scores: dict[str, float]
+    degraded: str | None = None
+
+
+def score_relevance(ctx: Context, places: Sequence[ReflectionScope], query: str) -> Relevance:
+    """Score the reflections that share a word with the query or are near it in meaning."""
+    words, text = parse_query(query, ctx.now()).words, query[:MAX_QUERY_CHARACTERS]
+    if not words:
+        return Relevance({})
+    with QueryEmbedding() as ahead:
+        if ctx.embedder is not None:
+            ahead.start(ctx.embedder, text)
+        found = _score_by_words(ctx, places, words)
+        if ctx.embedder is None:
+            return Relevance(found)
+        try:
+            vector = ahead.get_vector(ctx.embedder, text)
+        except EmbedderFailed as error:
+            return Relevance(found, f"Keyword search only. {error.message}")
+    if vector is None:
+        return Relevance(found, UNKNOWN_WORDS)
+    near = _score_by_embedding(ctx, places, Embedding(ctx.embedder.model, vector))
+    if near is None:
+        return Relevance(found, NO_EMBEDDINGS)
+    return Relevance(_normalise({id: found.get(id, 0.0) + near.get(id, 0.0) for id in found.keys() | near.keys()}))
+
+
+def _score_by_words(ctx: Context, places: Sequence[ReflectionScope], words: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    with ctx.reading() as session:
+        asked = search_index.plan_query(session, words)
+        for place in places:
+            which = Filter(under=place.namespace, kinds=("reflection",))
+            hits = search_index.find_matches(session, ctx.caller, asked, which, ctx.now(), limit=MAX_WORD_HITS)
+            found |= {hit.id: hit.score for hit in hits}
+    return _normalise(found)
+
+
+def _score_by_embedding(
+    ctx: Context, places: Sequence[ReflectionScope], embedding: Embedding
+) -> dict[str, float] | None:
+    """Score by cosine relative to the nearest one; None if the store has no embeddings of this model."""
+    near: dict[str, float] = {}
+    with ctx.reading() as session:
+        if passage_vectors.get_dimension(session, embedding.model) != embedding.vector.dim:
+            return None
+        for place in places:
+            near |= reflection_store.find_nearest(session, ctx.caller, place, embedding, ctx.now(), limit=MAX_NEAREST)
+    span = max(SPAN, max(near.values(), default=0.0) - UNRELATED)
+    return {id: (cosine - UNRELATED) / span for id, cosine in near.items() if cosine >= RELATED} if near else None
+
+
+def _normalise(scores: dict[str, float]) -> dict[str, float]:
+    """Divide every score by the best one."""
+    most = max(scores.values(), default=0.0)
+    return {id: score / most for id, score in scores.items() if score > 0}
+
 
 MIN_CANDIDATES = 100
 """Reflections read per namespace at least, best by age and use."""
@@ -38,19 +113,37 @@ ID_TOKEN_SLACK = 24
 REASONS: tuple[DropReason, ...] = get_args(DropReason)
 
 
-class NamespaceEntry(NamedTuple):
+class ComposedNamespace(Struct, frozen=True, kw_only=True):
     """A namespace that a skill composes with, and its maximum reflection depth."""
 
-    composition: Composition
-    max_depth: int
-    is_reachable: bool
+    namespace: str
+    min_depth: int
+    max_depth: Annotated[int, PRIVATE]
+    is_reachable: Annotated[bool, PRIVATE]
     """False: the caller learns nothing about the namespace and sees only what its key reaches below it."""
+
+    @computed
+    def max_reflection_depth(self) -> int | None:
+        """Missing if the key does not reach the namespace."""
+        return self.max_depth if self.is_reachable else None
+
+    @computed
+    def note(self) -> str | None:
+        """Why it has no reflections, or not all."""
+        if not self.is_reachable:
+            return "Your key does not reach this namespace; only reachable namespaces below it were searched."
+        if self.scope is None:
+            return (
+                f"No reflections: the maximum depth is {self.max_depth}, the skill asks for {self.min_depth} or more."
+            )
+        return None
 
     @property
     def scope(self) -> ReflectionScope | None:
         """The namespace and depth range to read; None if the minimum depth exceeds the maximum."""
-        floor = self.composition.min_depth
-        return None if floor > self.max_depth else ReflectionScope(self.composition.namespace, floor, self.max_depth)
+        if self.min_depth > self.max_depth:
+            return None
+        return ReflectionScope(self.namespace, self.min_depth, self.max_depth)
 
 
 class ScoredMemory(NamedTuple):
@@ -58,9 +151,9 @@ class ScoredMemory(NamedTuple):
     score: float
 
 
-class DroppedGroup(NamedTuple):
+class DroppedGroup(Struct, frozen=True):
     reason: DropReason
-    total: int
+    count: int
     ids: list[str]
 
 
@@ -69,7 +162,7 @@ class ComposeResult(NamedTuple):
     staleness: Staleness | None
     body: str
     body_tokens: int
-    namespaces: list[NamespaceEntry]
+    namespaces: list[ComposedNamespace]
     reflections: list[ScoredMemory]
     tokens_used: int
     dropped: list[DroppedGroup]
@@ -138,9 +231,13 @@ def _drop_nested_scopes(places: list[ReflectionScope]) -> list[ReflectionScope]:
     return found
 
 
-def _resolve_entry(ctx: Context, session: Session, composition: Composition) -> NamespaceEntry:
-    ceiling = resolve_rules(session, composition.namespace).max_reflection_depth
-    return NamespaceEntry(composition, ceiling, ctx.caller.can_access(composition.namespace))
+def _resolve_entry(ctx: Context, session: Session, composition: Composition) -> ComposedNamespace:
+    return ComposedNamespace(
+        namespace=composition.namespace,
+        min_depth=composition.min_depth,
+        max_depth=resolve_rules(session, composition.namespace).max_reflection_depth,
+        is_reachable=ctx.caller.can_access(composition.namespace),
+    )
 
 
 class ReflectionReader(NamedTuple):

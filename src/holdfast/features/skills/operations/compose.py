@@ -6,9 +6,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.skills import compose
-from holdfast.features.skills.compose import NamespaceEntry, ScoredMemory
-from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, DropReason
-from holdfast.features.skills.operations.skills import SkillId, StalenessView, staleness_view
+from holdfast.features.skills.compose import ComposedNamespace, DroppedGroup, ScoredMemory
+from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS
+from holdfast.features.skills.operations.skills import SkillId
+from holdfast.features.skills.service import Staleness
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.timestamps import TimeText, format_timestamp
@@ -25,14 +26,6 @@ class SkillCompose(Request, frozen=True):
     ] = DEFAULT_TOKENS
 
 
-class ComposedNamespace(Struct, frozen=True, kw_only=True):
-    namespace: str
-    min_depth: int
-    max_reflection_depth: int | UnsetType = UNSET
-    """Missing if the key does not reach the namespace."""
-    note: str | UnsetType = UNSET
-
-
 class ComposedReflection(Struct, frozen=True, kw_only=True):
     id: str
     namespace: str
@@ -44,12 +37,6 @@ class ComposedReflection(Struct, frozen=True, kw_only=True):
     score: float
 
 
-class DroppedView(Struct, frozen=True, kw_only=True):
-    reason: DropReason
-    count: int
-    ids: list[str]
-
-
 class SkillComposeResult(Struct, frozen=True, kw_only=True):
     skill_id: str
     skill_namespace: str
@@ -57,7 +44,7 @@ class SkillComposeResult(Struct, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | UnsetType = UNSET
     """Id of the current version, if another one was requested."""
-    stale: StalenessView | UnsetType = UNSET
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -69,7 +56,7 @@ class SkillComposeResult(Struct, frozen=True, kw_only=True):
     """Tokens of the reflections as sent."""
     memories_dropped: int
     """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedGroup]
     degraded: str | UnsetType = UNSET
 
 
@@ -98,20 +85,20 @@ def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillCom
         skill_name=version.name,
         current=result.entry.is_current,
         superseded_by=UNSET if result.entry.is_current else result.entry.skill.current,
-        stale=staleness_view(result.staleness),
+        stale=result.staleness,
         body=result.body,
         body_tokens=result.body_tokens,
-        compositional_namespaces=[_namespace_view(entry) for entry in result.namespaces],
+        compositional_namespaces=result.namespaces,
         reflections=[_reflection_view(one) for one in result.reflections],
         budget_tokens=request.budget_tokens,
         tokens_used=result.tokens_used,
-        memories_dropped=sum(one.total for one in result.dropped if one.reason in ("budget", "rank")),
-        dropped=[DroppedView(reason=one.reason, count=one.total, ids=one.ids) for one in result.dropped],
+        memories_dropped=sum(one.count for one in result.dropped if one.reason in ("budget", "rank")),
+        dropped=result.dropped,
         degraded=value_or_unset(result.degraded),
     )
 
 
-def _reflection_view(one: "ScoredMemory") -> ComposedReflection:
+def _reflection_view(one: ScoredMemory) -> ComposedReflection:
     return ComposedReflection(
         id=one.memory.id,
         namespace=one.memory.namespace,
@@ -124,23 +111,5 @@ def _reflection_view(one: "ScoredMemory") -> ComposedReflection:
     )
 
 
-def _render_reflection(one: "ScoredMemory") -> str:
+def _render_reflection(one: ScoredMemory) -> str:
     return msgspec.json.encode(_reflection_view(one)).decode() + ","
-
-
-def _namespace_view(entry: "NamespaceEntry") -> ComposedNamespace:
-    return ComposedNamespace(
-        namespace=entry.composition.namespace,
-        min_depth=entry.composition.min_depth,
-        max_reflection_depth=entry.max_depth if entry.is_reachable else UNSET,
-        note=value_or_unset(_scope_note(entry)),
-    )
-
-
-def _scope_note(entry: "NamespaceEntry") -> str | None:
-    if not entry.is_reachable:
-        return "Your key does not reach this namespace; only reachable namespaces below it were searched."
-    if entry.scope is None:
-        wanted = entry.composition.min_depth
-        return f"No reflections: the maximum depth is {entry.max_depth}, the skill asks for {wanted} or more."
-    return None

@@ -107,7 +107,7 @@ ENTRIES = (
     Entry("entity_get_by_alias", "holdfast.features.graph.operations.entities", ("graph", "entity", "get"), "Find an entity by name or alias; the newest if several match.", SURFACES, ("entity-get-by-alias",), has_records=False),
     Entry("hooks_list", "holdfast.features.hooks.operations", ("agents", "hooks", "list"), "List the lifecycle hooks of this machine in call order.", ('cli', 'library'), ("hooks list",), has_records=False),
     Entry("hooks_test", "holdfast.features.hooks.operations", ("agents", "hooks", "test"), "Run the hooks of an event and show their answers, without the operation.", ('cli', 'library'), ("hooks test",), has_records=False),
-    Entry("ingest", "holdfast.features.ingest.operations", ("ingest",), "Ingest a document: chunk, deduplicate, store with source positions.", SURFACES, has_records=False),
+    Entry("ingest", "holdfast.features.ingest.operations", ("ingest",), "Ingest a document: chunk, deduplicate, store with source positions.", SURFACES),
     Entry("pipelines", "holdfast.features.ingest.operations", ("ingest", "pipelines"), "List ingest pipelines, or validate a pipeline file.", SURFACES, ("pipelines",), has_records=False),
     Entry("interaction_record", "holdfast.features.people.operations.interactions", ("agents", "interaction", "record"), "Record a request to an agent and its decision in the journal.", SURFACES, ("interaction record",), has_records=False),
     Entry("interaction_list", "holdfast.features.people.operations.interactions", ("agents", "interaction", "list"), "List interactions, latest first.", SURFACES, ("interaction list",), has_records=False),

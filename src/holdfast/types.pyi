@@ -804,8 +804,8 @@ class HeartbeatResult(Result, frozen=True, kw_only=True):
     stop: bool
     """Whether the task was cancelled: stop, and finish it with an error."""
 
-class HelperResult(Result, frozen=True, kw_only=True):
-    """Result of a helper for one segment."""
+class HelperOutput(Result, frozen=True, kw_only=True):
+    """Result of a helper: its name, a one-line summary, and details as JSON."""
 
     kind: str
     summary: str
@@ -1341,6 +1341,8 @@ class MineSample(Result, frozen=True, kw_only=True):
     source_uri: str | None = None
 
 class MissingSegment(Result, frozen=True, kw_only=True):
+    """A memory of this source that is no longer live, or whose text is no longer in the document."""
+
     memory_id: str
     index: int
     title: str | None = None
@@ -2023,7 +2025,7 @@ class SegmentOutcome(Result, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | None = None
     """A link to the other memory that needs a person's decision."""
     model: str | None = None
-    helpers: list[HelperResult] | None = None
+    helpers: list[HelperOutput] | None = None
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates.
     """

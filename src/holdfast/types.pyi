@@ -1069,7 +1069,7 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     stored: int
     rejected: int
     noted: int
-    problems: list[MineProblem]
+    problems: list[Problem]
     dry_run: bool
 
 class KeyCreateResult(KeyView, frozen=True, kw_only=True):
@@ -1298,12 +1298,6 @@ class MigratedTable(Result, frozen=True, kw_only=True):
     sha256: str | None = None
     """Digest of all rows in key order; equal on both sides."""
 
-class MineProblem(Result, frozen=True, kw_only=True):
-    where: str
-    what: str
-    rejected: bool
-    """True: data is missing because of it. False: a note."""
-
 class MineResult(Result, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
@@ -1330,15 +1324,9 @@ class MineResult(Result, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MineProblem]
-    samples: list[MineSample]
+    problems: list[Problem]
+    samples: list[Sample]
     dry_run: bool
-
-class MineSample(Result, frozen=True, kw_only=True):
-    title: str
-    speaker: str | None = None
-    content: str
-    source_uri: str | None = None
 
 class MissingSegment(Result, frozen=True, kw_only=True):
     """A memory of this source that is no longer live, or whose text is no longer in the document."""
@@ -1710,6 +1698,14 @@ class PrincipalView(Result, frozen=True, kw_only=True):
     """All names, the principal first."""
     display: str
 
+class Problem(Result, frozen=True, kw_only=True):
+    """Something that was not imported, or not unchanged, and where it is."""
+
+    where: str
+    what: str
+    rejected: bool
+    """True: data is missing because of it. False: a note."""
+
 class ProjectNames(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of the memories of all of them."""
@@ -1976,6 +1972,12 @@ class RunView(Result, frozen=True, kw_only=True):
     owner: str | None = None
     lease_until: datetime | None = None
     error: str | None = None
+
+class Sample(Result, frozen=True, kw_only=True):
+    title: str
+    content: str
+    speaker: str | None = None
+    source_uri: str | None = None
 
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""

@@ -18,8 +18,8 @@ from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title
 from holdfast.features.transfer import importer
-from holdfast.features.transfer.model import Options as ImportOptions
-from holdfast.features.transfer.model import Outcome as ImportOutcome
+from holdfast.features.transfer.import_state import Options as ImportOptions
+from holdfast.features.transfer.import_state import Outcome as ImportOutcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.kinds import MEMORY

@@ -8,7 +8,14 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
+from holdfast.features.llm.assist import (
+    BY_RULES,
+    MethodInfo,
+    MethodUsed,
+    ask_or_fallback,
+    method_fields,
+    rejected_answer,
+)
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import read_memories as memories
 from holdfast.kernel.context import Context
@@ -206,16 +213,19 @@ MAX_CHARACTERS = 16_384
 MAX_EVIDENCE = 20
 
 
-class Comparison(NamedTuple):
-    a: Memory
-    b: Memory
-    evidence: list[ContradictionEvidence]
-    likeness: Similarity
-    how: MethodUsed
+class MemoryTitle(Struct, frozen=True):
+    id: str
+    title: str
 
-    @property
-    def is_contradiction(self) -> bool:
-        return bool(self.evidence)
+
+class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
+    contradicts: bool
+    memory_a: MemoryTitle
+    memory_b: MemoryTitle
+    evidence: list[ContradictionEvidence]
+    relation: str
+    """Relation of the whole texts: same, near, update, conflict or other."""
+    similarity: float
 
 
 class Verdict(Struct, frozen=True):
@@ -227,7 +237,7 @@ class Verdict(Struct, frozen=True):
     difference: str = ""
 
 
-def detect_contradictions(ctx: Context, id_a: str, id_b: str) -> Comparison:
+def detect_contradictions(ctx: Context, id_a: str, id_b: str) -> ContradictionResult:
     """Check whether two memories contradict each other, and where."""
     with ctx.reading() as session:
         a, b = (memories.resolve(session, ctx.caller, id, ctx.now()) for id in (id_a, id_b))
@@ -236,13 +246,21 @@ def detect_contradictions(ctx: Context, id_a: str, id_b: str) -> Comparison:
     return compare_memories(ctx, a, b)
 
 
-def compare_memories(ctx: Context, a: Memory, b: Memory) -> Comparison:
+def compare_memories(ctx: Context, a: Memory, b: Memory) -> ContradictionResult:
     """Compare two memories by rules, and by a model if one is set. Never call it inside a transaction."""
-    found, likeness = compare_by_rules(a, b)
-    if ctx.model is None:
-        return Comparison(a, b, found, likeness, BY_RULES)
-    evidence, how = _compare_by_model(ctx, a, b, found)
-    return Comparison(a, b, evidence, likeness, how)
+    evidence, likeness = compare_by_rules(a, b)
+    how = BY_RULES
+    if ctx.model is not None:
+        evidence, how = _compare_by_model(ctx, a, b, evidence)
+    return ContradictionResult(
+        contradicts=bool(evidence),
+        memory_a=MemoryTitle(a.id, a.title),
+        memory_b=MemoryTitle(b.id, b.title),
+        evidence=evidence,
+        relation=likeness.relation,
+        similarity=round(likeness.score, 6),
+        **method_fields(how),
+    )
 
 
 def compare_by_rules(a: Memory, b: Memory) -> tuple[list[ContradictionEvidence], Similarity]:

@@ -234,17 +234,42 @@ MAX_RECALLS_READ = 2000
 MAX_LOOP_CANDIDATES = 2000
 """Newest memories stored shortly after a recall that are checked for recall loops."""
 MAX_LINKS = 10_000
+MAX_PROBLEMS = 100
 
 
-class QualityReport(NamedTuple):
-    """Findings over all checked texts."""
+class AuditFinding(Struct, frozen=True, kw_only=True):
+    """One kind of quality problem."""
 
+    trouble: str
+    weight: float
+    """Share of the 100 points lost if every memory has the problem."""
+    count: int | None = None
+    """Number of memories with the problem; omitted if it cannot be determined."""
+    share: float | None = None
+    points: float | None = None
+    """Points deducted from the score."""
+    examples: list[AuditExample] = []
+
+
+class AuditProblem(Struct, frozen=True, kw_only=True):
+    where: str
+    what: str
+
+
+class AuditResult(Struct, frozen=True, kw_only=True):
+    score: int
+    """100 minus the points of every finding, at least 0."""
     total: int
-    findings: dict[Trouble, Finding]
-    problems: list[Problem]
+    complete: bool
+    """False if there were too many memories to check all of them."""
+    findings: list[AuditFinding]
+    problems: list[AuditProblem] = []
+    """Parts of the export that could not be read, with their position."""
+    rejected: int = 0
+    """Number of unreadable parts left out of the score."""
 
 
-def report_on_store(ctx: Context, namespace: str | None) -> QualityReport:
+def report_on_store(ctx: Context, namespace: str | None) -> AuditResult:
     """Report on the live memories of the store or a namespace."""
     which = normalize_filter(Filter(namespace=namespace))
     with ctx.reading() as session:
@@ -255,7 +280,7 @@ def report_on_store(ctx: Context, namespace: str | None) -> QualityReport:
             ctx.progress(min(scan.texts.total, total), total, "auditing")
         same, near, against = scan.texts.find_repeats()
         loops = scan.find_loops()
-    return QualityReport(scan.texts.total, scan.build_findings(same, near, against, loops), [])
+    return _build_result(scan.texts.total, scan.build_findings(same, near, against, loops), [])
 
 
 def _read_pages(ctx: Context, session: Session, which: Filter) -> Iterator[list[Memory]]:
@@ -354,8 +379,10 @@ def _build_text(memory: Memory) -> Text:
     return Text(memory.id, memory.namespace, memory.title, memory.content, is_spoken)
 
 
-def report_on_records(records: Iterator[Record], check_cancelled: Callable[[], None]) -> QualityReport:
-    """Report on another program's export, which has no recall history."""
+def report_on_records(
+    records: Iterator[Record], found: list[Problem], check_cancelled: Callable[[], None]
+) -> AuditResult:
+    """Report on another program's export, which has no recall history; `found` are problems of its files."""
     texts, problems = TextCollection(), list[Problem]()
     for record in records:
         check_cancelled()
@@ -375,7 +402,30 @@ def report_on_records(records: Iterator[Record], check_cancelled: Callable[[], N
         "stale": unknown,
         "never_read": unknown,
     }
-    return QualityReport(texts.total, findings, problems)
+    return _build_result(texts.total, findings, [*found, *problems])
+
+
+def _build_result(total: int, found: dict[Trouble, Finding], problems: list[Problem]) -> AuditResult:
+    return AuditResult(
+        score=compute_score(total, [(trouble, one.total) for trouble, one in found.items()]),
+        total=total,
+        complete=total <= MAX_TEXTS,
+        findings=[_build_finding(trouble, one, total) for trouble, one in found.items()],
+        problems=[AuditProblem(where=one.where, what=one.what) for one in problems[:MAX_PROBLEMS]],
+        rejected=sum(one.rejected for one in problems),
+    )
+
+
+def _build_finding(trouble: Trouble, found: Finding, total: int) -> AuditFinding:
+    weight, share = WEIGHTS[trouble], None if found.total is None else found.total / max(1, total)
+    return AuditFinding(
+        trouble=trouble,
+        weight=weight,
+        count=found.total,
+        share=None if share is None else round(share, 4),
+        points=None if share is None else round(100 * weight * share, 2),
+        examples=list(found.examples),
+    )
 
 
 def _read_texts(record: Record) -> Iterator[Text]:

@@ -12,7 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.curation import store as curation
-from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, rejected_answer
+from holdfast.features.llm.assist import (
+    BY_RULES,
+    MethodInfo,
+    MethodUsed,
+    ask_or_fallback,
+    method_fields,
+    rejected_answer,
+)
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.read_memories import require_write_access
@@ -225,13 +232,13 @@ MAX_MODEL_CHARACTERS = 16_384
 """Characters of a text sent to a model."""
 
 
-class TagResult(NamedTuple):
-    memory: Memory | None
+class AutoTagResult(MethodInfo, frozen=True, kw_only=True):
+    id: str | None = None
     new_tags: list[str]
-    """Suggested tags that the memory does not have."""
+    """Suggested tags that the memory does not have, best first."""
     all_tags: list[str]
-    is_applied: bool
-    how: MethodUsed
+    applied: bool = False
+    version: int | None = None
 
 
 class SuggestedTags(Struct, frozen=True):
@@ -240,37 +247,51 @@ class SuggestedTags(Struct, frozen=True):
     tags: list[str]
 
 
-def tag_memory(ctx: Context, id: str, *, apply: bool = False, expected_version: int | None = None) -> TagResult:
+def tag_memory(ctx: Context, id: str, *, apply: bool = False, expected_version: int | None = None) -> AutoTagResult:
     """Suggest tags for a memory; with `apply` add them, unless the memory changed meanwhile."""
     with ctx.reading() as session:
         memory = memories.resolve(session, ctx.caller, id, ctx.now())
         check_version(memory, expected_version)
     result = suggest_memory_tags(ctx, memory)
     if apply and result.new_tags:
-        result = result._replace(memory=add_tags(ctx, memory, result.new_tags), is_applied=True)
+        result = replace(result, applied=True, version=add_tags(ctx, memory, result.new_tags).version)
     return result
 
 
-def suggest_memory_tags(ctx: Context, memory: Memory, count_known: TagCounter | None = None) -> TagResult:
+def suggest_memory_tags(ctx: Context, memory: Memory, count_known: TagCounter | None = None) -> AutoTagResult:
     """Suggest tags for a memory; `count_known` counts those of a namespace. Never call it inside a transaction."""
-    with ctx.reading() as session:
-        in_namespace = (
-            count_known(session, memory.namespace) if count_known else count_tags(ctx, session, memory.namespace)
-        )
-        found = _suggest_by_rules(session, in_namespace, memory.title, memory.content, memory.tags)
-    new, how = _suggest_by_model(ctx, memory.title, memory.content, found, in_namespace, memory.tags)
+    new, how = _suggest_tags(ctx, memory.title, memory.content, memory.namespace, memory.tags, count_known)
     new = new[: validate.MAX_TAGS - len(memory.tags)]
-    return TagResult(memory, new, [*memory.tags, *new], False, how)
+    return AutoTagResult(
+        id=memory.id, new_tags=new, all_tags=[*memory.tags, *new], version=memory.version, **method_fields(how)
+    )
 
 
-def suggest_text_tags(ctx: Context, title: str, content: str, namespace: str) -> TagResult:
+def suggest_text_tags(ctx: Context, title: str, content: str, namespace: str) -> AutoTagResult:
     """Suggest tags for a text that is not stored."""
     title, content, namespace = validate.title(title), validate.content(content), validate.namespace(namespace)
+    new, how = _suggest_tags(ctx, title, content, namespace, ())
+    return AutoTagResult(new_tags=new, all_tags=new, **method_fields(how))
+
+
+def _suggest_tags(
+    ctx: Context,
+    title: str,
+    content: str,
+    namespace: str,
+    existing: tuple[str, ...],
+    count_known: TagCounter | None = None,
+) -> tuple[list[str], MethodUsed]:
+    """Suggest tags from the words of the text, and by a model if one is set."""
     with ctx.reading() as session:
-        in_namespace = count_tags(ctx, session, namespace)
-        found = _suggest_by_rules(session, in_namespace, title, content, ())
-    new, how = _suggest_by_model(ctx, title, content, found, in_namespace, ())
-    return TagResult(None, new, new, False, how)
+        known = (
+            count_known(session, namespace)
+            if count_known
+            else curation.count_tags(session, ctx.caller, namespace, ctx.now())
+        )
+        words = word_weights(session, split_words(f"{title} {content[:MAX_MODEL_CHARACTERS]}"))
+        labels = extract_tags(title, content, known=known, rarity=words, existing=existing)
+    return _suggest_by_model(ctx, title, content, [label.tag for label in labels], known, existing)
 
 
 def add_tags(ctx: Context, memory: Memory, tags: list[str]) -> Memory:
@@ -280,19 +301,6 @@ def add_tags(ctx: Context, memory: Memory, tags: list[str]) -> Memory:
         require_write_access(ctx, write, now)
         check_version(now, memory.version)
         return write.change(MEMORY, now, replace(now, tags=validate.tags((*now.tags, *tags))), "tag")
-
-
-def count_tags(ctx: Context, session: Session, namespace: str) -> dict[str, int]:
-    """Count the tags of a namespace."""
-    return curation.count_tags(session, ctx.caller, namespace, ctx.now())
-
-
-def _suggest_by_rules(
-    session: Session, known: dict[str, int], title: str, content: str, existing: tuple[str, ...]
-) -> list[str]:
-    """Suggest tags from the words of the text."""
-    words = word_weights(session, split_words(f"{title} {content[:MAX_MODEL_CHARACTERS]}"))
-    return [label.tag for label in extract_tags(title, content, known=known, rarity=words, existing=existing)]
 
 
 def _suggest_by_model(

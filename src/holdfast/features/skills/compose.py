@@ -1,9 +1,10 @@
 """Compose a skill with reflections of its namespaces: valid, visible to the caller, within a token budget."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple, get_args
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,7 +20,6 @@ from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
 from holdfast.features.skills.model import Composition, DropReason
-from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.reflection_store import ReflectionScope, ReflectionScore
 from holdfast.features.skills.service import Staleness
 from holdfast.kernel.context import Context, is_under
@@ -28,6 +28,7 @@ from holdfast.kernel.records.fields import PRIVATE, computed
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import token_count
+from holdfast.kernel.timestamps import TimeText, format_timestamp
 from holdfast.kernel.vector import Embedding
 
 MAX_WORD_HITS = 100
@@ -110,6 +111,8 @@ MAX_MISSES = 8
 ID_TOKEN_SLACK = 24
 """Token counts of two ids differ by at most this much."""
 
+FRAME = "[]"
+"""Text around all reflections, which counts toward the budget."""
 REASONS: tuple[DropReason, ...] = get_args(DropReason)
 
 
@@ -157,26 +160,44 @@ class DroppedGroup(Struct, frozen=True):
     ids: list[str]
 
 
-class ComposeResult(NamedTuple):
-    entry: SkillEntry
-    staleness: Staleness | None
+class ComposedReflection(Struct, frozen=True, kw_only=True):
+    id: str
+    namespace: str
+    title: str
+    content: str
+    reflection_depth: int
+    agent_id: str
+    created_at: TimeText
+    score: float
+
+
+class SkillComposeResult(Struct, frozen=True, kw_only=True):
+    skill_id: str
+    skill_namespace: str
+    skill_name: str
+    current: bool
+    superseded_by: str | None = None
+    """Id of the current version, if another one was requested."""
+    stale: Staleness | None = None
+    """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
-    namespaces: list[ComposedNamespace]
-    reflections: list[ScoredMemory]
+    """Not part of the budget."""
+    compositional_namespaces: list[ComposedNamespace]
+    reflections: list[ComposedReflection]
+    budget_tokens: int
     tokens_used: int
+    """Tokens of the reflections as sent."""
+    memories_dropped: int
+    """Number of valid reflections that did not fit the budget."""
     dropped: list[DroppedGroup]
-    degraded: str | None
+    degraded: str | None = None
 
 
-Renderer = Callable[[ScoredMemory], str]
+def compose(ctx: Context, id: str, query: str | None, budget: int) -> SkillComposeResult:
+    """Return the body of a skill and the best reflections of its namespaces that fit the budget, as they are sent.
 
-
-def compose(ctx: Context, id: str, query: str | None, budget: int, render: Renderer, frame: str) -> ComposeResult:
-    """Return the body of a skill and the best reflections of its namespaces that fit the budget.
-
-    `render` formats one reflection as it is sent, `frame` is the text around all of them. Both count toward the
-    budget, the body does not.
+    The body does not count toward the budget.
     """
     now = ctx.now()
     with ctx.reading() as session:
@@ -195,20 +216,45 @@ def compose(ctx: Context, id: str, query: str | None, budget: int, render: Rende
         }
         best = [one for one in order[:most] if one[0] not in stale]
         read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
-    fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)
+    fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget)
     ctx.local[AccessLog].record(ctx.caller.agent, [one.memory.id for one in fit_result.taken], now)
     faults = scored.faults | dict.fromkeys(sorted(stale), "stale") | dict.fromkeys(fit_result.over_budget, "budget")
-    return ComposeResult(
-        entry=skill,
-        staleness=staleness,
+    version, dropped = skill.version, list(_group_dropped(faults, scored.unread + len(order[most:])))
+    return SkillComposeResult(
+        skill_id=version.id,
+        skill_namespace=version.namespace,
+        skill_name=version.name,
+        current=skill.is_current,
+        superseded_by=None if skill.is_current else skill.skill.current,
+        stale=staleness,
         body=body,
         body_tokens=_count_body_tokens(body),
-        namespaces=entries,
-        reflections=fit_result.taken,
+        compositional_namespaces=entries,
+        reflections=[_build_reflection(one) for one in fit_result.taken],
+        budget_tokens=budget,
         tokens_used=fit_result.tokens,
-        dropped=[*_group_dropped(faults, scored.unread + len(order[most:]))],
+        memories_dropped=sum(one.count for one in dropped if one.reason in ("budget", "rank")),
+        dropped=dropped,
         degraded=found.degraded,
     )
+
+
+def _build_reflection(one: ScoredMemory) -> ComposedReflection:
+    return ComposedReflection(
+        id=one.memory.id,
+        namespace=one.memory.namespace,
+        title=one.memory.title,
+        content=one.memory.content,
+        reflection_depth=one.memory.reflection_depth,
+        agent_id=one.memory.agent,
+        created_at=format_timestamp(one.memory.created_at),
+        score=round(one.score, 6),
+    )
+
+
+def _render_reflection(one: ScoredMemory) -> str:
+    """Render a reflection as it is sent, among others."""
+    return msgspec.json.encode(_build_reflection(one)).decode() + ","
 
 
 @lru_cache(8)
@@ -292,18 +338,18 @@ class _FitResult(NamedTuple):
     over_budget: list[str]
 
 
-def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame: str) -> _FitResult:
+def _fit_budget(order: list[ScoredMemory], budget: int) -> _FitResult:
     """Take the best reflections that fit; skip one that is too large and go on with smaller ones."""
     fits: list[ScoredMemory] = []
     left: list[str] = []
-    used = token_count.count_tokens(frame)
-    around = _count_overhead(order[0], render) if order else 0
+    used = token_count.count_tokens(FRAME)
+    around = _count_overhead(order[0]) if order else 0
     missed = 0
     for one in order:
         room = budget - used
         cost = room + 1
         if missed < MAX_MISSES and around + len(one.memory.content.split()) <= room:  # a word has at least one token
-            cost = token_count.count_tokens(render(one), room)
+            cost = token_count.count_tokens(_render_reflection(one), room)
             missed += 1
         if cost > room:
             left.append(one.memory.id)
@@ -313,10 +359,10 @@ def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame:
     return _FitResult(fits, used if fits else 0, left)
 
 
-def _count_overhead(one: ScoredMemory, render: Renderer) -> int:
+def _count_overhead(one: ScoredMemory) -> int:
     """Return a lower bound of the tokens sent around the text of each reflection."""
     empty = replace(one.memory, title="", content="", namespace="", agent="")
-    return max(0, token_count.count_tokens(render(ScoredMemory(empty, 0.0))) - ID_TOKEN_SLACK)
+    return max(0, token_count.count_tokens(_render_reflection(ScoredMemory(empty, 0.0))) - ID_TOKEN_SLACK)
 
 
 def _group_dropped(faults: dict[str, str], beyond: int) -> Iterator[DroppedGroup]:

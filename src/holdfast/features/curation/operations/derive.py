@@ -5,9 +5,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation import contradictions, personas, split_memory, suggest_tags
-from holdfast.features.curation.contradictions import ContradictionEvidence
+from holdfast.features.curation.contradictions import ContradictionResult
 from holdfast.features.curation.personas import Persona
 from holdfast.features.curation.split_memory import AtomiseResult
+from holdfast.features.curation.suggest_tags import AutoTagResult
 from holdfast.features.llm.assist import MethodInfo, method_fields
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import expand_query as query_expander
@@ -36,15 +37,6 @@ class AutoTag(Request, frozen=True):
     apply: Annotated[bool, Meta(description="Add the tags to the memory.")] = False
     expected_version: Version | None = None
     agent_id: Actor | None = None
-
-
-class AutoTagResult(MethodInfo, frozen=True, kw_only=True):
-    id: str | UnsetType = UNSET
-    new_tags: list[str]
-    """Suggested tags that the memory does not have, best first."""
-    all_tags: list[str]
-    applied: bool
-    version: int | UnsetType = UNSET
 
 
 def _list_auto_tag_parts(ctx: Context, request: AutoTag) -> StageEffects:
@@ -77,23 +69,12 @@ def auto_tag(ctx: Context, request: AutoTag) -> AutoTagResult:
     if (request.id is None) is not has_text or (request.id is not None and request.title is not None):
         raise Invalid("Give either an id, or a title and content.", fields=["id", "title", "content"])
     if request.id is not None:
-        result = suggest_tags.tag_memory(
-            ctx, request.id, apply=request.apply, expected_version=request.expected_version
-        )
-    else:
-        assert request.title is not None
-        assert request.content is not None
-        if request.apply:
-            raise Invalid("apply needs the id of a memory", fields=["apply"])
-        result = suggest_tags.suggest_text_tags(ctx, request.title, request.content, request.namespace or ctx.namespace)
-    return AutoTagResult(
-        id=result.memory.id if result.memory else UNSET,
-        new_tags=result.new_tags,
-        all_tags=result.all_tags,
-        applied=result.is_applied and bool(result.new_tags),
-        version=result.memory.version if result.memory else UNSET,
-        **method_fields(result.how),
-    )
+        return suggest_tags.tag_memory(ctx, request.id, apply=request.apply, expected_version=request.expected_version)
+    assert request.title is not None
+    assert request.content is not None
+    if request.apply:
+        raise Invalid("apply needs the id of a memory", fields=["apply"])
+    return suggest_tags.suggest_text_tags(ctx, request.title, request.content, request.namespace or ctx.namespace)
 
 
 class ExpandQuery(Request, frozen=True):
@@ -133,21 +114,6 @@ class DetectContradiction(Request, frozen=True):
     id_b: Annotated[MemoryRef, Meta(extra={"argument": True})]
 
 
-class MemoryTitle(Struct, frozen=True, kw_only=True):
-    id: str
-    title: str
-
-
-class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
-    contradicts: bool
-    memory_a: MemoryTitle
-    memory_b: MemoryTitle
-    evidence: list[ContradictionEvidence]
-    relation: str
-    """Relation of the whole texts: same, near, update, conflict or other."""
-    similarity: float
-
-
 @operation(
     Effect.READ,
     "POST /api/v1/detect_contradiction",
@@ -162,16 +128,7 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
 )
 def detect_contradiction(ctx: Context, request: DetectContradiction) -> ContradictionResult:
     """Check whether two memories contradict each other, with the sentences."""
-    found = contradictions.detect_contradictions(ctx, request.id_a, request.id_b)
-    return ContradictionResult(
-        contradicts=found.is_contradiction,
-        memory_a=MemoryTitle(id=found.a.id, title=found.a.title),
-        memory_b=MemoryTitle(id=found.b.id, title=found.b.title),
-        evidence=found.evidence,
-        relation=found.likeness.relation,
-        similarity=round(found.likeness.score, 6),
-        **method_fields(found.how),
-    )
+    return contradictions.detect_contradictions(ctx, request.id_a, request.id_b)
 
 
 class Atomise(Request, frozen=True):

@@ -13,12 +13,6 @@ from holdfast.features.transfer.operations import Envelope as Envelope
 from holdfast.kernel.registry.encoding import Result as Result
 from holdfast.kernel.registry.encoding import ResultList as ResultList
 
-class ActionView(Result, frozen=True, kw_only=True):
-    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
-    outcome: Literal["changed", "proposed"]
-    ids: list[str]
-    what: str
-
 class Agent(Result, frozen=True, kw_only=True):
     """A registered agent."""
 
@@ -77,6 +71,8 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     """Atoms of an earlier split that were edited since and are kept."""
 
 class AuditExample(Result, frozen=True, kw_only=True):
+    """An example of a finding: one text, or all texts of a group."""
+
     ids: list[str]
     what: str
 
@@ -310,10 +306,11 @@ class CompactResult(Result, frozen=True, kw_only=True):
     dry_run: bool
 
 class ComposedNamespace(Result, frozen=True, kw_only=True):
+    """A namespace that a skill composes with, and its maximum reflection depth."""
+
     namespace: str
     min_depth: int
     max_reflection_depth: int | None = None
-    """Missing if the key does not reach the namespace."""
     note: str | None = None
 
 class ComposedReflection(Result, frozen=True, kw_only=True):
@@ -409,7 +406,9 @@ class ContextBlock(Result, frozen=True, kw_only=True):
     degraded: str | None = None
 
 class ContradictionEvidence(Result, frozen=True, kw_only=True):
-    kind: str
+    """Two contradicting sentences, and how they differ."""
+
+    kind: Literal["negation", "opposite", "number", "date", "model"]
     a: str
     """The contradicting sentence of the first memory."""
     b: str
@@ -471,8 +470,16 @@ class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=Tru
     conversations: list[SummarizedConversation]
     count: int
 
-class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
-    outcomes: list[DecisionView]
+class CurateAction(Result, frozen=True, kw_only=True):
+    """One change or proposal."""
+
+    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
+    outcome: Literal["changed", "proposed"]
+    ids: list[str]
+    what: str
+
+class CurateDecideResult(ResultList[Decision], frozen=True, kw_only=True):
+    outcomes: list[Decision]
 
 class CurateResult(Result, frozen=True, kw_only=True):
     run_id: str | None
@@ -484,42 +491,44 @@ class CurateResult(Result, frozen=True, kw_only=True):
     changed: int
     proposed: int
     steps: dict[str, StepCounts]
-    done: list[ActionView]
+    done: list[CurateAction]
 
 class CurateRollbackResult(Result, frozen=True, kw_only=True):
     run_id: str
-    outcomes: list[StepRollbackView]
+    outcomes: list[StepRollback]
     """Last step first."""
     withdrawn: int
     """Number of open proposals withdrawn."""
 
-class CurationProposalView(Result, frozen=True, kw_only=True):
+class CurationProposal(Result, frozen=True, kw_only=True):
+    """A proposed change and the decision about it."""
+
     id: str
-    kind: str
-    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
-    memory_id: str
-    offered_at: datetime
-    status: str
     run_id: str
-    details: dict[str, Any]
-    """The tags or the contradicting sentences, and the method."""
+    kind: str
+    memory_id: str
     other_id: str | None = None
+    details: dict[str, Any]
+    offered_at: datetime
+    status: Literal["open", "accepted", "dismissed", "withdrawn"]
     decided_by: str | None = None
 
-class CurationRunList(ResultList[CurationRunView], frozen=True, kw_only=True):
-    runs: list[CurationRunView]
-    count: int
-
-class CurationRunView(Result, frozen=True, kw_only=True):
+class CurationRun(Result, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
     began_at: datetime
+    ended_at: datetime | None = None
     status: str
     """running, done, stopped, failed, broken off, taken back, or partly taken back."""
     steps: dict[str, dict[str, int]]
-    ended_at: datetime | None = None
 
-class DecisionView(Result, frozen=True, kw_only=True):
+class CurationRunList(ResultList[CurationRun], frozen=True, kw_only=True):
+    runs: list[CurationRun]
+    count: int
+
+class Decision(Result, frozen=True, kw_only=True):
+    """The result for one proposal."""
+
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | None = None
@@ -586,7 +595,7 @@ class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
     sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
 
-class DroppedView(Result, frozen=True, kw_only=True):
+class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
     count: int
     ids: list[str]
@@ -713,6 +722,14 @@ class FeedbackResult(ResultList[HitRating], frozen=True, kw_only=True):
     judged: list[HitRating]
     count: int
 
+class File(Result, frozen=True, kw_only=True):
+    """One file of a skill: its path in the folder and the hash of its content."""
+
+    path: str
+    kind: Literal["manifest", "script", "reference", "asset"]
+    size: int
+    digest: str
+
 class FileFault(Result, frozen=True, kw_only=True):
     file: str
     error: str
@@ -811,8 +828,8 @@ class HeartbeatResult(Result, frozen=True, kw_only=True):
     stop: bool
     """Whether the task was cancelled: stop, and finish it with an error."""
 
-class HelperResult(Result, frozen=True, kw_only=True):
-    """Result of a helper for one segment."""
+class HelperOutput(Result, frozen=True, kw_only=True):
+    """Result of a helper: its name, a one-line summary, and details as JSON."""
 
     kind: str
     summary: str
@@ -1063,7 +1080,7 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     stored: int
     rejected: int
     noted: int
-    problems: list[MineProblem]
+    problems: list[Problem]
     dry_run: bool
 
 class Key(Result, frozen=True, kw_only=True):
@@ -1306,12 +1323,6 @@ class MigratedTable(Result, frozen=True, kw_only=True):
     sha256: str | None = None
     """Digest of all rows in key order; equal on both sides."""
 
-class MineProblem(Result, frozen=True, kw_only=True):
-    where: str
-    what: str
-    rejected: bool
-    """True: data is missing because of it. False: a note."""
-
 class MineResult(Result, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
@@ -1338,17 +1349,13 @@ class MineResult(Result, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MineProblem]
-    samples: list[MineSample]
+    problems: list[Problem]
+    samples: list[Sample]
     dry_run: bool
 
-class MineSample(Result, frozen=True, kw_only=True):
-    title: str
-    speaker: str | None = None
-    content: str
-    source_uri: str | None = None
-
 class MissingSegment(Result, frozen=True, kw_only=True):
+    """A memory of this source that is no longer live, or whose text is no longer in the document."""
+
     memory_id: str
     index: int
     title: str | None = None
@@ -1743,8 +1750,12 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     facts: int
 
 class Problem(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
+    """Something that was not imported, or not unchanged, and where it is."""
+
+    where: str
     what: str
+    rejected: bool
+    """True: data is missing because of it. False: a note."""
 
 class Project(Result, frozen=True, kw_only=True):
     """The project of a folder and how it was determined."""
@@ -1772,8 +1783,8 @@ class PromoteResult(MemoryView, frozen=True, kw_only=True):
     source_id: str | None = None
     clone_id: str | None = None
 
-class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
-    proposals: list[CurationProposalView]
+class ProposalList(ResultList[CurationProposal], frozen=True, kw_only=True):
+    proposals: list[CurationProposal]
     count: int
 
 class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
@@ -1973,12 +1984,6 @@ class ResourceContent(Result, frozen=True, kw_only=True):
     digest_verified: bool
     """Always true: a mismatch is an error."""
 
-class ResourceView(Result, frozen=True, kw_only=True):
-    path: str
-    kind: str
-    size: int
-    digest: str
-
 class RestoreResult(MemoryView, frozen=True, kw_only=True):
     restored: bool
 
@@ -2071,6 +2076,12 @@ class RunPage(ResultList[Run], frozen=True, kw_only=True):
     runs: list[Run]
     count: int
 
+class Sample(Result, frozen=True, kw_only=True):
+    title: str
+    content: str
+    speaker: str | None = None
+    source_uri: str | None = None
+
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
 
@@ -2117,7 +2128,7 @@ class SegmentOutcome(Result, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | None = None
     """A link to the other memory that needs a person's decision."""
     model: str | None = None
-    helpers: list[HelperResult] | None = None
+    helpers: list[HelperOutput] | None = None
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates.
     """
@@ -2167,7 +2178,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | None = None
     """Id of the current version, if another one was requested."""
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -2179,7 +2190,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     """Tokens of the reflections as sent."""
     memories_dropped: int
     """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedGroup]
     degraded: str | None = None
 
 class SkillDeleteResult(Result, frozen=True, kw_only=True):
@@ -2193,7 +2204,7 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
-    resources: list[ResourceView]
+    resources: list[File]
     signed: bool
     """Whether the signature of a node of this store matches the content."""
     origin: str
@@ -2279,7 +2290,7 @@ class SkillView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     current: bool
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
@@ -2337,7 +2348,7 @@ class StaleView(Result, frozen=True, kw_only=True):
     invalidating_id: str | None = None
     """Its replacement, if there is one that you may see."""
 
-class StalenessView(Result, frozen=True, kw_only=True):
+class Staleness(Result, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
     reason: Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
@@ -2378,7 +2389,9 @@ class StepResult(Result, frozen=True, kw_only=True):
     phase: Phase
     lease_until: datetime
 
-class StepRollbackView(Result, frozen=True, kw_only=True):
+class StepRollback(Result, frozen=True, kw_only=True):
+    """One step of a run that was rolled back, or the error."""
+
     change: int
     step: str
     memory_id: str

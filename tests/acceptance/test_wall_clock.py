@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from datetimes import to_datetime
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.timestamps import format_timestamp, parse_timestamp
 
@@ -120,6 +121,6 @@ def test_a_store_reopened_with_the_clock_behind_continues_in_order(tmp_path: Pat
         store_at(TEN + hour * HOUR)
     with holdfast.open(path, agent_id="ai:tester@here") as hold:
         changes = hold.events(after=0).events
-        assert [change.at for change in changes] == [format_timestamp(TEN)] * 3 + [format_timestamp(TEN + 2 * HOUR)]
+        assert [change.at for change in changes] == [to_datetime(TEN)] * 3 + [to_datetime(TEN + 2 * HOUR)]
         assert [change.version for change in changes] == [1, 2, 3, 4]
         assert hold.verify().intact

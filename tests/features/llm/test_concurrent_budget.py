@@ -44,7 +44,7 @@ def test_concurrent_calls_stay_within_the_remaining_daily_budget(db: str) -> Non
         handler.reply(wrap_text(asked, '{"x": 1}'))
 
     holdfast.open(db).close()
-    budget = ENOUGH_FOR * 11_000 + 9_000
+    budget = ENOUGH_FOR * 11_000 + 6_000
     with provider(behave) as server:
         command = [sys.executable, "-c", WORK, db, server.url, str(budget)]
         running = [
@@ -68,7 +68,7 @@ def test_concurrent_calls_stay_within_the_remaining_daily_budget(db: str) -> Non
             for one in running:
                 one.kill()
                 one.wait()
-    assert [said for said in finished if "the daily budget of 42,000 tokens is spent" not in said] == []
+    assert [said for said in finished if "the daily budget of 39,000 tokens is spent" not in said] == []
     assert all(said.startswith("ModelAnswer(answer=Verdict(x=1)") for said in answered)
     assert len(server.asked) == ENOUGH_FOR
     with holdfast.open(db) as hold, hold.ctx.reading() as session:

@@ -241,7 +241,7 @@ def test_a_memory_stored_without_a_tier_is_long_term(page: Page, store: holdfast
     page.get_by_label("Namespace").fill("shop/night")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("main h1")).to_have_text("Night shift")
-    [kept] = store.call("list", {"namespace": "shop/night"}).memories
+    [kept] = store.list(namespace="shop/night")
     assert (kept.tier, kept.expires_at) == ("long", None)
 
 

@@ -18,7 +18,7 @@ SIZES = ("core", "standard", "full")
 FORMER_PROFILES: dict[str, tuple[str, ...]] = {
     "graph": ("graph", "get_taxonomy", "kg_timeline"),
     "admin": ("admin", "memories", "undo", "reembed", "access", "namespaces"),
-    "lifecycle": ("memories", "undo", "reembed"),
+    "lifecycle": ("memories", "undo", "reembed", "gc"),
     "governance": ("access", "namespaces"),
     "meta": ("admin", "history", "agent_list", "agent_register", "namespaces"),
     "archive": ("memories",),

@@ -80,7 +80,7 @@ def import_usage(state: ImportState, write: Transaction, row: Row) -> str | None
 
 def import_interaction(state: ImportState, write: Transaction, row: Row) -> str | None:
     """Import an audit entry as an interaction, with the text that the namespace's policy allows."""
-    told = InteractionInput(
+    given = InteractionInput(
         status=cast(Decision, row.one_of("status", get_args(Decision), "ok")),
         principal=row.sender,
         namespace=state.namespace_of(row),
@@ -95,7 +95,7 @@ def import_interaction(state: ImportState, write: Transaction, row: Row) -> str 
         output=state.shorten(row, "output_text"),
         unique_key=state.row_key(row),
     )
-    kept, new = interactions.record_in_transaction(state.ctx, write, told)
-    if new and kept.texts != "keep" and (told.input or told.output):
+    stored, new = interactions.record_in_transaction(state.ctx, write, given)
+    if new and stored.texts != "keep" and (given.input or given.output):
         state.report.add_reason(row.table, TEXTS_DROPPED_REASON)
-    return kept.id if new else None
+    return stored.id if new else None

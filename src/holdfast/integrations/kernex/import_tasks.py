@@ -91,12 +91,12 @@ def import_task_run(state: ImportState, write: Transaction, row: Row) -> str | N
 
 
 def order_phases(state: ImportState) -> None:
-    begun: dict[str, list[tuple[str, int, str]]] = {}
+    started: dict[str, list[tuple[str, int, str]]] = {}
     for number, values in state.read_rows("phase_checkpoints") if "phase_checkpoints" in state.file.tables else ():
         if values is not None and values["status"] in get_args(PhaseState):
             named = (str(values["created_at"]), number, str(values["phase_name"]))
-            begun.setdefault(str(values["run_id"]), []).append(named)
-    state.phases = {run: [name for _, _, name in sorted(phases)] for run, phases in begun.items()}
+            started.setdefault(str(values["run_id"]), []).append(named)
+    state.phases = {run: [name for _, _, name in sorted(phases)] for run, phases in started.items()}
 
 
 def import_checkpoint(state: ImportState, write: Transaction, row: Row) -> str | None:

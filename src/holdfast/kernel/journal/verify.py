@@ -84,8 +84,8 @@ def _load_memories(session: Session, page: list[Entry]) -> dict[str, StoredRecor
     tags: dict[str, list[str]] = {}
     for id, tag in session.rows("memory_tags", ids=ids):
         tags.setdefault(id, []).append(tag)
-    beside = session.rows("memory_local_columns", ids=ids)
-    return {id: StoredRecord(rows[id], packed, tuple(local), tuple(tags.get(id, ()))) for id, packed, *local in beside}
+    columns = session.rows("memory_local_columns", ids=ids)
+    return {id: StoredRecord(rows[id], packed, tuple(local), tuple(tags.get(id, ()))) for id, packed, *local in columns}
 
 
 def _load_records(session: Session, kind: Kind[Any], page: list[Entry]) -> dict[str, StoredRecord]:

@@ -109,7 +109,7 @@ def memory_from_draft(
     imported: bool = False,
 ) -> Memory:
     """Create a memory from a draft: validate, normalize and fill every field. Only imports set the original author."""
-    told = _detect_speech(draft)
+    speech = _detect_speech(draft)
 
     def get_field(name: str, default: Any) -> Any:
         value = getattr(draft, name)
@@ -136,10 +136,10 @@ def memory_from_draft(
         reflection_depth=0,
         valid_from=get_field("valid_from", None),
         valid_until=get_field("valid_until", None),
-        speaker=get_field("speaker", told["speaker"]),
-        occurred_at=get_field("occurred_at", told["occurred_at"]),
-        thread=get_field("thread", told["thread"]),
-        place=get_field("place", told["place"]),
+        speaker=get_field("speaker", speech["speaker"]),
+        occurred_at=get_field("occurred_at", speech["occurred_at"]),
+        thread=get_field("thread", speech["thread"]),
+        place=get_field("place", speech["place"]),
         expires_at=expiry(draft, get_field("tier", default_tier), now, lifetimes),
         state="live",
         reason=None,

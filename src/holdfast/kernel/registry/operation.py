@@ -179,8 +179,8 @@ class Operation(Struct, frozen=True):
         """Parse arguments to the typed request; errors name the field."""
         if self.whole is not None and arguments and self.whole not in arguments:
             own = {field.encode_name for field in self.fields}
-            told = {name: value for name, value in arguments.items() if name in own}
-            arguments = {**told, self.whole: {name: arguments[name] for name in arguments if name not in own}}
+            own_fields = {name: value for name, value in arguments.items() if name in own}
+            arguments = {**own_fields, self.whole: {name: arguments[name] for name in arguments if name not in own}}
         missing = [field.encode_name for field in self.fields if field.required and field.encode_name not in arguments]
         if missing:
             raise Invalid(f"{', '.join(missing)}: required", fields=missing)

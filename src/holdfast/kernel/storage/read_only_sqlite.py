@@ -42,8 +42,8 @@ class SqliteReader:
 def open_read_only(path: Path) -> Iterator[SqliteReader]:
     """Open a file read-only; never writes, not even to recover after a crash."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    beside = path.with_name(path.name + "-wal")
-    still = "" if beside.exists() else "&immutable=1"
+    wal_file = path.with_name(path.name + "-wal")
+    still = "" if wal_file.exists() else "&immutable=1"
     try:
         connection = apsw.Connection(f"file:{quote(str(path.absolute()))}?mode=ro{still}", flags=flags)
         with closing(connection):

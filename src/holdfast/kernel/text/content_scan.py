@@ -219,8 +219,9 @@ def find_in_value(field: str, value: Any) -> list[SecretLocation]:
             found = []
             for name, item in value.items():
                 found += [SecretLocation(field, secret) for secret in find_secrets(name)]
-                told = _secret_by_name(name, item)
-                found += [SecretLocation(f"{field}.{name}", told)] if told else find_in_value(f"{field}.{name}", item)
+                secret = _secret_by_name(name, item)
+                place = f"{field}.{name}"
+                found += [SecretLocation(place, secret)] if secret else find_in_value(place, item)
             return found
         case list() | tuple():
             return [place for item in value for place in find_in_value(field, item)]
@@ -234,8 +235,8 @@ def redact_value(value: Any) -> Any:
             return redact_text(value)[0]
         case dict():
             return {
-                redact_text(name)[0]: redaction_mark(told.kind)
-                if (told := _secret_by_name(name, item))
+                redact_text(name)[0]: redaction_mark(secret.kind)
+                if (secret := _secret_by_name(name, item))
                 else redact_value(item)
                 for name, item in value.items()
             }

@@ -44,7 +44,7 @@ class Fixture(Struct, frozen=True):
 class FiringResult(Struct, frozen=True, kw_only=True):
     """Shares of prompts for which the hook fired."""
 
-    told: float
+    answered: float
     """Share of relevant prompts that got any memory."""
     right: float
     """Share of relevant prompts that got the right memory."""
@@ -55,7 +55,7 @@ class FiringResult(Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         return (
-            f"{self.relevant} relevant prompts: {self.told:.0%} got a memory, {self.right:.0%} the right one.\n"
+            f"{self.relevant} relevant prompts: {self.answered:.0%} got a memory, {self.right:.0%} the right one.\n"
             f"{self.irrelevant} irrelevant prompts: {self.wrongly:.1%} got a memory."
         )
 
@@ -96,7 +96,7 @@ def measure_prompts(hold: Holdfast, given: Fixture, prompts: Prompts) -> FiringR
     relevant = [(cited_for(one.prompt), ids[one.title]) for one in prompts.relevant]
     irrelevant = [cited_for(prompt) for prompt in prompts.irrelevant]
     return FiringResult(
-        told=sum(bool(cited) for cited, _ in relevant) / len(relevant),
+        answered=sum(bool(cited) for cited, _ in relevant) / len(relevant),
         right=sum(id in cited for cited, id in relevant) / len(relevant),
         wrongly=sum(map(bool, irrelevant)) / len(irrelevant),
         relevant=len(relevant),

@@ -22,7 +22,7 @@ from holdfast.surfaces.install.targets import TARGETS
     params=global_options(),
 )
 @click.argument(
-    "targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, begun: complete_agents(begun)
+    "targets", nargs=-1, metavar="[TARGET]...", shell_complete=lambda ctx, param, prefix: complete_agents(prefix)
 )
 @click.option("--detect", is_flag=True, help="List the agents on this machine and their state.")
 @click.option("--dry-run", is_flag=True, help="Show what would change (default).")
@@ -47,9 +47,9 @@ def install(targets: tuple[str, ...], *, detect: bool, apply: bool, uninstall: b
     exit_with(exit_code_of(answer))
 
 
-def complete_agents(begun: str) -> list[str]:
+def complete_agents(prefix: str) -> list[str]:
 
-    return [name for name in TARGETS if name.startswith(begun)]
+    return [name for name in TARGETS if name.startswith(prefix)]
 
 
 @click.command(

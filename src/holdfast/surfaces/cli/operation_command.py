@@ -96,8 +96,8 @@ def argument_name(op: Operation, field: msgspec.structs.FieldInfo) -> str:
 def _argument(name: str, metavar: str, subcommands: Sequence[tuple[str, str]], **more: Any) -> click.Argument:
     """Make an argument that is checked when the command runs; completion also offers the subcommands."""
 
-    def complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[Any]:
-        return complete_names(subcommands, begun)
+    def complete(ctx: click.Context, param: click.Parameter, prefix: str) -> list[Any]:
+        return complete_names(subcommands, prefix)
 
     return click.Argument([name], metavar=metavar, required=False, shell_complete=complete, **more)
 
@@ -137,7 +137,7 @@ def _option(op: Operation, field: msgspec.structs.FieldInfo, shorts: set[str], *
         multiple=True,
         metavar=metavar(field.type),
         help=text,
-        shell_complete=lambda ctx, param, begun: [word for word in known if word.startswith(begun)],
+        shell_complete=lambda ctx, param, prefix: [word for word in known if word.startswith(prefix)],
     )
 
 

@@ -14,12 +14,12 @@ def on_stop_signal(stop: Callable[[], object]) -> None:
 
     A signal handler interrupts the main thread anywhere, even while it holds a lock that `stop` needs.
     """
-    told: SimpleQueue[int] = SimpleQueue()
+    signals: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: told.put(number))
+        signal.signal(number, lambda number, _: signals.put(number))
 
     def wait() -> None:
-        told.get()
+        signals.get()
         stop()
 
     threading.Thread(target=wait, name="holdfast-signals", daemon=True).start()

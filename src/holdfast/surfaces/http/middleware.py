@@ -65,7 +65,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, answering = perf_counter(), ResponseSender(send)
+        started_at, answering = perf_counter(), ResponseSender(send)
         state = scope.setdefault("state", {})
         scope["headers"] = strip_headers(scope["headers"])
         try:
@@ -77,7 +77,7 @@ class RequestMiddleware:
                 await error_response(error)(scope, receive, answering.send)
         finally:
             self._metrics.record_request(
-                state.get("operation", "none"), answering.status or CLIENT_CLOSED_STATUS, perf_counter() - begun
+                state.get("operation", "none"), answering.status or CLIENT_CLOSED_STATUS, perf_counter() - started_at
             )
 
 

@@ -193,10 +193,10 @@ def _fill(text: str, node: Node, name: str, value: Any, unit: str) -> Splice:
 
 def _first_newline(text: str, start: int, end: int) -> int | None:
     """Return the first line end between two positions, outside of comments."""
-    for begun, ended in [*_comments(text, start, end), (end, end)]:
-        if (newline := text.find("\n", start, begun)) != -1:
+    for first, last in [*_comments(text, start, end), (end, end)]:
+        if (newline := text.find("\n", start, first)) != -1:
             return newline - 1 if text[newline - 1] == "\r" else newline
-        start = ended
+        start = last
     return None
 
 
@@ -270,7 +270,7 @@ def _cut(text: str, node: Node, member: Member) -> list[Splice]:
 
 def _line_splice(text: str, start: int, end: int) -> Splice:
     """Cut a piece: with its line if it is alone on it, else with the blanks after it."""
-    begun, ended = line_start(text, start), line_end(text, end)
-    if text[begun:start].strip(" \t") or text[end:ended].strip(" \t") or not begun:
-        return Splice(start, end + len(text[end:ended]) - len(text[end:ended].lstrip(" \t")), "")
-    return Splice(begun - (2 if text[begun - 2 : begun] == "\r\n" else 1), end, "")
+    first, last = line_start(text, start), line_end(text, end)
+    if text[first:start].strip(" \t") or text[end:last].strip(" \t") or not first:
+        return Splice(start, end + len(text[end:last]) - len(text[end:last].lstrip(" \t")), "")
+    return Splice(first - (2 if text[first - 2 : first] == "\r\n" else 1), end, "")

@@ -93,9 +93,9 @@ def this_command(db: str | None) -> Command:
 
 
 def _program() -> tuple[str, ...]:
-    beside = Path(sys.executable).with_name("holdfast.exe" if os.name == "nt" else "holdfast")
-    begun = shutil.which(sys.argv[0]) if Path(sys.argv[0]).stem == "holdfast" else None
-    for place in filter(None, (begun, str(beside))):
+    sibling = Path(sys.executable).with_name("holdfast.exe" if os.name == "nt" else "holdfast")
+    running = shutil.which(sys.argv[0]) if Path(sys.argv[0]).stem == "holdfast" else None
+    for place in filter(None, (running, str(sibling))):
         if os.access(place, os.X_OK):
             return (os.path.abspath(place),)
     # Agents start it inside their users' projects: -P keeps it from importing anything there.

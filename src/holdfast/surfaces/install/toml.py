@@ -54,8 +54,8 @@ def parse(text: str) -> Any:
         raise malformed_file(text, 0, "nested too deeply") from None
 
 
-def _error_position(text: str, told: str) -> int:
-    place = _PLACE.search(told)
+def _error_position(text: str, message: str) -> int:
+    place = _PLACE.search(message)
     if place is None or place[1] is None:
         return len(text)
     lines = text.splitlines(keepends=True)

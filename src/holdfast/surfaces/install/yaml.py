@@ -223,13 +223,13 @@ def _cut(text: str, node: Node, held: NodeEntry) -> Splice:
     if getattr(node, "flow_style", False):
         return _cut_flow(text, start, end)
     start = start if isinstance(node, MappingNode) else _dash(text, start)
-    begun = line_start(text, start)
-    if text[begun:start].strip(" "):
+    line = line_start(text, start)
+    if text[line:start].strip(" "):
         raise unsafe_edit()
     end = line_end(text, end if text[end - 1] != "\n" else end - 1)
-    if begun == 0:
+    if line == 0:
         return Splice(0, min(len(text), end + len(newline_of(text))), "")
-    return Splice(begun - (2 if text[begun - 2 : begun] == "\r\n" else 1), end, "")
+    return Splice(line - (2 if text[line - 2 : line] == "\r\n" else 1), end, "")
 
 
 def _cut_flow(text: str, start: int, end: int) -> Splice:

@@ -129,10 +129,10 @@ class Endpoint:
     async def _within_time(self, context: Context, work: Callable[[Progress], dict[str, Any]]) -> dict[str, Any]:
         """Run work in a thread, with a time limit. After a timeout or cancellation it writes nothing more."""
         loop, stop = asyncio.get_running_loop(), threading.Event()
-        told: list[Future[None]] = []
+        reports: list[Future[None]] = []
 
         def tell(done: int, total: int, what: str) -> None:
-            told.append(asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, what), loop))
+            reports.append(asyncio.run_coroutine_threadsafe(context.session.report_progress(done, total, what), loop))
 
         progress, asking = Progress(progress_reporter(context.params, tell), stop), HttpClientRequests(context, loop)
         pool = self._pool_for(context)
@@ -145,7 +145,7 @@ class Endpoint:
                 stop.set()
                 asking.close()
                 await asyncio.wait({job}, timeout=self._grace)
-            await asyncio.gather(*map(asyncio.wrap_future, told), return_exceptions=True)
+            await asyncio.gather(*map(asyncio.wrap_future, reports), return_exceptions=True)
             return job.result()
         except OperationCancelled:
             raise TimedOut from None

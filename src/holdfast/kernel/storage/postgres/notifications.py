@@ -88,17 +88,17 @@ class CommitListener:
 
     def _watch(self, connection: Connection) -> None:
         """Count commits; everything before the snapshot is visible to waiters when they wake."""
-        told, seen = True, None
+        is_notified, seen = True, None
         while True:
             now = connection.execute("select cast(pg_current_snapshot() as text)").fetchone()
             with self._changed:
-                if told or now != seen:
+                if is_notified or now != seen:
                     self._commits += 1
                     self._changed.notify_all()
                 if monotonic() >= self._wanted_until:
                     return
             seen = now
-            told = bool(list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1)))
+            is_notified = bool(list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1)))
 
 
 def _shut_down(connection: Connection) -> None:

@@ -66,8 +66,8 @@ class DocumentedCommand(click.Command):
         return [*complete_names(self.subcommands, incomplete), *super().shell_complete(ctx, incomplete)]
 
 
-def complete_names(names: Iterable[tuple[str, str]], begun: str) -> list[Any]:
+def complete_names(names: Iterable[tuple[str, str]], prefix: str) -> list[Any]:
     """Return the completions of what is typed so far: names with their summaries."""
     from click.shell_completion import CompletionItem  # 1 ms that only completion needs
 
-    return [CompletionItem(name, help=text) for name, text in names if name.startswith(begun)]
+    return [CompletionItem(name, help=text) for name, text in names if name.startswith(prefix)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 style = click.style
 """Colour and weight of text, which click removes where the output is no terminal."""
@@ -58,7 +58,7 @@ def render_columns(answer: Any, columns: Sequence[str], empty: str = "") -> Iter
     if _has_column(answer, columns[0]):
         yield from _render_record(answer, columns)
         return
-    fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+    fields = {name: value for name in answer.__struct_fields__ if (value := getattr(answer, name)) is not UNSET}
     if name := next((name for name, value in fields.items() if _has_column(value, columns[0])), None):
         yield from _render_record(fields.pop(name), columns)
         yield from _render_value(msgspec.to_builtins(fields), 0)
@@ -98,12 +98,12 @@ def _format_cell(column: str, value: Any) -> str:
     match value:
         case None | UnsetType():
             return ""
+        case float():
+            return f"{value:.2f}"
         case str() if column.rpartition(".")[2] == "id" and len(value) == ID_CHARS:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):
             return f"{value[:16].replace('T', ' ')}Z"
-        case float():
-            return f"{value:.2f}"
         case list():
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:

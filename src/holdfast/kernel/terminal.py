@@ -101,13 +101,19 @@ def _format_cell(column: str, value: Any) -> str:
     match value:
         case None | UnsetType():
             return ""
+        case float():
+            return f"{value:.2f}"
         case str() if column.rpartition(".")[2] == "id" and len(value) == ID_CHARS:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):
             return f"{value[:16].replace('T', ' ')}Z"
+<<<<<<< HEAD
         case float():
             return f"{value:.2f}"
         case list() | tuple():
+=======
+        case list():
+>>>>>>> p-one
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:
             return shorten(format_scalar(value), MAX_CELL_CHARS)

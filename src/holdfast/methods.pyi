@@ -1097,7 +1097,7 @@ class Operations:
         """
         ...
 
-    def conflicts_show(self, id: str) -> ConflictView:
+    def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -1304,7 +1304,7 @@ class Operations:
         principal: str | None = None,
         namespace: str | None = None,
         agent_id: str | None = None,
-    ) -> ConversationView:
+    ) -> SummarizedConversation:
         """Close a conversation with a given or generated summary.
 
         Args:
@@ -1319,7 +1319,7 @@ class Operations:
 
     def conversation_reap(
         self, *, limit: int = 100, prune_days: int | None = None, agent_id: str | None = None
-    ) -> ConversationReapResult:
+    ) -> ReapResult:
         """Close idle conversations with a summary; one process at a time.
 
         With prune_days, also archive old turns that a summary covers.
@@ -2274,19 +2274,6 @@ class Operations:
         """
         ...
 
-    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -2591,7 +2578,7 @@ class Operations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -2626,7 +2613,7 @@ class Operations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -2643,7 +2630,7 @@ class Operations:
         """
         ...
 
-    def peer_remove(self, name: str) -> PeerView:
+    def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -2999,7 +2986,7 @@ class Operations:
         """
         ...
 
-    def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> RunView:
+    def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> Run:
         """Extend the lease of a run.
 
         Args:
@@ -3069,7 +3056,7 @@ class Operations:
         namespace: str | None = None,
         expires_at: datetime | str | None = None,
         agent_id: str | None = None,
-    ) -> SessionView:
+    ) -> ProviderSession:
         """Save the current provider session of a channel, principal and namespace.
 
         Args:
@@ -3531,7 +3518,11 @@ class Operations:
         ...
 
     def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -3539,6 +3530,19 @@ class Operations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 
@@ -3647,7 +3651,7 @@ class Operations:
         cache_read: str | None = None,
         cache_write: str | None = None,
         agent_id: str | None = None,
-    ) -> PriceView:
+    ) -> Price:
         """Set the price of a model from a day on; recorded costs stay.
 
         Args:
@@ -3694,7 +3698,7 @@ class Operations:
         currency: str = "USD",
         lift: bool = False,
         agent_id: str | None = None,
-    ) -> BudgetView:
+    ) -> BudgetStatus:
         """Set a daily or monthly budget; reservations above it are refused.
 
         Args:
@@ -4814,7 +4818,7 @@ class AsyncOperations:
         """
         ...
 
-    async def conflicts_show(self, id: str) -> ConflictView:
+    async def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -5021,7 +5025,7 @@ class AsyncOperations:
         principal: str | None = None,
         namespace: str | None = None,
         agent_id: str | None = None,
-    ) -> ConversationView:
+    ) -> SummarizedConversation:
         """Close a conversation with a given or generated summary.
 
         Args:
@@ -5036,7 +5040,7 @@ class AsyncOperations:
 
     async def conversation_reap(
         self, *, limit: int = 100, prune_days: int | None = None, agent_id: str | None = None
-    ) -> ConversationReapResult:
+    ) -> ReapResult:
         """Close idle conversations with a summary; one process at a time.
 
         With prune_days, also archive old turns that a summary covers.
@@ -5991,19 +5995,6 @@ class AsyncOperations:
         """
         ...
 
-    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     async def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -6310,7 +6301,7 @@ class AsyncOperations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -6345,7 +6336,7 @@ class AsyncOperations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -6362,7 +6353,7 @@ class AsyncOperations:
         """
         ...
 
-    async def peer_remove(self, name: str) -> PeerView:
+    async def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -6720,7 +6711,7 @@ class AsyncOperations:
         """
         ...
 
-    async def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> RunView:
+    async def run_heartbeat(self, id: str, token: int, *, seconds: int = 300, agent_id: str | None = None) -> Run:
         """Extend the lease of a run.
 
         Args:
@@ -6792,7 +6783,7 @@ class AsyncOperations:
         namespace: str | None = None,
         expires_at: datetime | str | None = None,
         agent_id: str | None = None,
-    ) -> SessionView:
+    ) -> ProviderSession:
         """Save the current provider session of a channel, principal and namespace.
 
         Args:
@@ -7254,7 +7245,11 @@ class AsyncOperations:
         ...
 
     async def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     async def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -7262,6 +7257,19 @@ class AsyncOperations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 
@@ -7370,7 +7378,7 @@ class AsyncOperations:
         cache_read: str | None = None,
         cache_write: str | None = None,
         agent_id: str | None = None,
-    ) -> PriceView:
+    ) -> Price:
         """Set the price of a model from a day on; recorded costs stay.
 
         Args:
@@ -7419,7 +7427,7 @@ class AsyncOperations:
         currency: str = "USD",
         lift: bool = False,
         agent_id: str | None = None,
-    ) -> BudgetView:
+    ) -> BudgetStatus:
         """Set a daily or monthly budget; reservations above it are refused.
 
         Args:

@@ -13,12 +13,6 @@ from holdfast.features.transfer.operations import Envelope as Envelope
 from holdfast.kernel.registry.encoding import Result as Result
 from holdfast.kernel.registry.encoding import ResultList as ResultList
 
-class ActionView(Result, frozen=True, kw_only=True):
-    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
-    outcome: Literal["changed", "proposed"]
-    ids: list[str]
-    what: str
-
 class Agent(Result, frozen=True, kw_only=True):
     """A registered agent."""
 
@@ -77,6 +71,8 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     """Atoms of an earlier split that were edited since and are kept."""
 
 class AuditExample(Result, frozen=True, kw_only=True):
+    """An example of a finding: one text, or all texts of a group."""
+
     ids: list[str]
     what: str
 
@@ -150,20 +146,27 @@ class Branch(ResultList[Branch], frozen=True, kw_only=True):
     subtree_count: int
     children: list[Branch]
 
-class BudgetView(Result, frozen=True, kw_only=True):
+class Budget(Result, frozen=True, kw_only=True):
+    """A limit on tokens or cost per period."""
+
     principal: str
     """`*` is everyone together."""
     model: str
     period: Literal["day", "month"]
-    since: str
     tokens: int | None = None
-    tokens_left: int | None = None
     cost: str | None = None
-    cost_left: str | None = None
     currency: str | None = None
 
-class Budgets(ResultList[BudgetView], frozen=True, kw_only=True):
-    budgets: list[BudgetView]
+class BudgetStatus(Budget, frozen=True, kw_only=True):
+    """A budget and what is left of it in the current period."""
+
+    since: str
+    """First day of the period."""
+    tokens_left: int | None = None
+    cost_left: str | None = None
+
+class Budgets(ResultList[BudgetStatus], frozen=True, kw_only=True):
+    budgets: list[BudgetStatus]
     count: int
 
 class BuildContextResult(Result, frozen=True, kw_only=True):
@@ -233,6 +236,8 @@ class CaptureResult(Result, frozen=True, kw_only=True):
     notes: list[str]
 
 class CertificateResult(Result, frozen=True, kw_only=True):
+    """Paths of a certificate and its key."""
+
     certificate: str
     key: str
     ca: str
@@ -301,10 +306,11 @@ class CompactResult(Result, frozen=True, kw_only=True):
     dry_run: bool
 
 class ComposedNamespace(Result, frozen=True, kw_only=True):
+    """A namespace that a skill composes with, and its maximum reflection depth."""
+
     namespace: str
     min_depth: int
     max_reflection_depth: int | None = None
-    """Missing if the key does not reach the namespace."""
     note: str | None = None
 
 class ComposedReflection(Result, frozen=True, kw_only=True):
@@ -323,8 +329,27 @@ class ConclusionDraft(MethodInfo, frozen=True, kw_only=True):
     title: str
     content: str
 
-class ConflictPage(ResultList[ConflictView], frozen=True, kw_only=True):
-    conflicts: list[ConflictView]
+class Conflict(Result, frozen=True, kw_only=True):
+    """A concurrent value of a field that lost and that no later edit replaced."""
+
+    id: str
+    kind: str
+    memory_id: str
+    field: str
+    found_at: datetime
+    namespace: str
+    title: str
+
+class ConflictDetails(Conflict, frozen=True, kw_only=True):
+    """Two concurrent values of a field: one is shown, the other is kept."""
+
+    shown: ConflictSide
+    other: ConflictSide
+    mine: Literal["shown", "other"] | None = None
+    """The value that this store wrote, if it wrote exactly one."""
+
+class ConflictPage(ResultList[ConflictDetails], frozen=True, kw_only=True):
+    conflicts: list[ConflictDetails]
     count: int
     total: int
 
@@ -336,20 +361,14 @@ class ConflictResolveResult(Result, frozen=True, kw_only=True):
     other_id: str | None = None
     """The memory that now holds the other value, if both were kept."""
 
-class ConflictView(Result, frozen=True, kw_only=True):
-    """Two concurrent values of a field: one is shown, the other is kept."""
+class ConflictSide(Result, frozen=True, kw_only=True):
+    """One value of a conflict and its author."""
 
-    id: str
-    kind: str
     memory_id: str
-    namespace: str
-    title: str
-    field: str
-    shown: SideView
-    other: SideView
-    found_at: datetime
-    mine: Literal["shown", "other"] | None = None
-    """The value that this store wrote, if it wrote exactly one."""
+    value: Any
+    actor: str | None = None
+    origin: str
+    at: datetime
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
     id: str
@@ -387,7 +406,9 @@ class ContextBlock(Result, frozen=True, kw_only=True):
     degraded: str | None = None
 
 class ContradictionEvidence(Result, frozen=True, kw_only=True):
-    kind: str
+    """Two contradicting sentences, and how they differ."""
+
+    kind: Literal["negation", "opposite", "number", "date", "model"]
     a: str
     """The contradicting sentence of the first memory."""
     b: str
@@ -402,24 +423,42 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
 
+class Conversation(Result, frozen=True, kw_only=True):
+    """Turns of one person on a channel, with a summary of the earlier ones."""
+
+    id: str
+    channel: str
+    principal: str
+    agent_id: str
+    namespace: str
+    state: Literal["active", "closing", "closed"]
+    started_at: datetime
+    last_at: datetime
+    closed_at: datetime | None = None
+    turns: int
+    """Number of turns; they are numbered from 1."""
+    covered: int
+    """Number of the last turn that the summary covers."""
+    summary_id: str | None = None
+    pruned: bool
+    """Whether its turns are archived."""
+
 class ConversationConsolidateResult(Result, frozen=True, kw_only=True):
-    ran: bool
+    """What was done, or the gate that prevented the run."""
+
+    gate: Literal["lease", "time", "conversations"] | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
     closed: int
     pruned: int
     outcomes_archived: int
     outcomes_dropped: int
     interactions_erased: int
-    gate: Literal["lease", "time", "conversations"] | None = None
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+    ran: bool
 
 class ConversationDetail(ResultList[TurnView], frozen=True, kw_only=True):
-    conversation: ConversationView
+    conversation: SummarizedConversation
     turns: list[TurnView]
     count: int
-
-class ConversationReapResult(Result, frozen=True, kw_only=True):
-    closed: list[str]
-    pruned: list[str]
 
 class ConversationSayResult(Result, frozen=True, kw_only=True):
     conversation_id: str
@@ -427,29 +466,20 @@ class ConversationSayResult(Result, frozen=True, kw_only=True):
     """Whether a new conversation was started."""
     turns: list[TurnView]
 
-class ConversationView(Result, frozen=True, kw_only=True):
-    id: str
-    state: Literal["active", "closing", "closed"]
-    channel: str
-    principal: str
-    namespace: str
-    agent_id: str
-    started_at: datetime
-    last_at: datetime
-    turns: int
-    covered: int
-    """Number of the last turn that the summary covers."""
-    closed_at: datetime | None = None
-    summary: str | None = None
-    summary_id: str | None = None
-    pruned: bool | None = None
-
-class Conversations(ResultList[ConversationView], frozen=True, kw_only=True):
-    conversations: list[ConversationView]
+class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=True):
+    conversations: list[SummarizedConversation]
     count: int
 
-class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
-    outcomes: list[DecisionView]
+class CurateAction(Result, frozen=True, kw_only=True):
+    """One change or proposal."""
+
+    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
+    outcome: Literal["changed", "proposed"]
+    ids: list[str]
+    what: str
+
+class CurateDecideResult(ResultList[Decision], frozen=True, kw_only=True):
+    outcomes: list[Decision]
 
 class CurateResult(Result, frozen=True, kw_only=True):
     run_id: str | None
@@ -461,42 +491,44 @@ class CurateResult(Result, frozen=True, kw_only=True):
     changed: int
     proposed: int
     steps: dict[str, StepCounts]
-    done: list[ActionView]
+    done: list[CurateAction]
 
 class CurateRollbackResult(Result, frozen=True, kw_only=True):
     run_id: str
-    outcomes: list[StepRollbackView]
+    outcomes: list[StepRollback]
     """Last step first."""
     withdrawn: int
     """Number of open proposals withdrawn."""
 
-class CurationProposalView(Result, frozen=True, kw_only=True):
+class CurationProposal(Result, frozen=True, kw_only=True):
+    """A proposed change and the decision about it."""
+
     id: str
-    kind: str
-    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
-    memory_id: str
-    offered_at: datetime
-    status: str
     run_id: str
-    details: dict[str, Any]
-    """The tags or the contradicting sentences, and the method."""
+    kind: str
+    memory_id: str
     other_id: str | None = None
+    details: dict[str, Any]
+    offered_at: datetime
+    status: Literal["open", "accepted", "dismissed", "withdrawn"]
     decided_by: str | None = None
 
-class CurationRunList(ResultList[CurationRunView], frozen=True, kw_only=True):
-    runs: list[CurationRunView]
-    count: int
-
-class CurationRunView(Result, frozen=True, kw_only=True):
+class CurationRun(Result, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
     began_at: datetime
+    ended_at: datetime | None = None
     status: str
     """running, done, stopped, failed, broken off, taken back, or partly taken back."""
     steps: dict[str, dict[str, int]]
-    ended_at: datetime | None = None
 
-class DecisionView(Result, frozen=True, kw_only=True):
+class CurationRunList(ResultList[CurationRun], frozen=True, kw_only=True):
+    runs: list[CurationRun]
+    count: int
+
+class Decision(Result, frozen=True, kw_only=True):
+    """The result for one proposal."""
+
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | None = None
@@ -559,12 +591,11 @@ class DismissResult(Result, frozen=True, kw_only=True):
     offer_id: str
     namespace: str
 
-class DoctorReport(Result, frozen=True, kw_only=True):
+class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
+    sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
-    """The worst severity of all sections."""
-    sections: list[SectionView]
 
-class DroppedView(Result, frozen=True, kw_only=True):
+class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
     count: int
     ids: list[str]
@@ -691,6 +722,14 @@ class FeedbackResult(ResultList[HitRating], frozen=True, kw_only=True):
     judged: list[HitRating]
     count: int
 
+class File(Result, frozen=True, kw_only=True):
+    """One file of a skill: its path in the folder and the hash of its content."""
+
+    path: str
+    kind: Literal["manifest", "script", "reference", "asset"]
+    size: int
+    digest: str
+
 class FileFault(Result, frozen=True, kw_only=True):
     file: str
     error: str
@@ -706,10 +745,6 @@ class FindPathsResult(Result, frozen=True, kw_only=True):
 
 class Finding(Result, frozen=True, kw_only=True):
     seq: int
-    what: str
-
-class FindingView(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
     what: str
 
 class FinishResult(Result, frozen=True, kw_only=True):
@@ -782,13 +817,19 @@ class GraphResult(Result, frozen=True, kw_only=True):
     text: str | None = None
     """The diagram."""
 
+class HealthSection(Result, frozen=True, kw_only=True):
+    name: str
+    facts: dict[str, Any]
+    findings: list[Problem]
+    severity: Literal["ok", "warn", "critical"]
+
 class HeartbeatResult(Result, frozen=True, kw_only=True):
     id: str
     stop: bool
     """Whether the task was cancelled: stop, and finish it with an error."""
 
-class HelperResult(Result, frozen=True, kw_only=True):
-    """Result of a helper for one segment."""
+class HelperOutput(Result, frozen=True, kw_only=True):
+    """Result of a helper: its name, a one-line summary, and details as JSON."""
 
     kind: str
     summary: str
@@ -1039,7 +1080,7 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     stored: int
     rejected: int
     noted: int
-    problems: list[MineProblem]
+    problems: list[Problem]
     dry_run: bool
 
 class Key(Result, frozen=True, kw_only=True):
@@ -1084,6 +1125,14 @@ class LessonAddResult(Result, frozen=True, kw_only=True):
     """False: an existing lesson states the same rule and gained evidence."""
     archived: list[str]
     """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
+
+class LessonProposal(Result, frozen=True, kw_only=True):
+    """A lesson proposed because several outcomes say the same."""
+
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    outcomes: list[str]
 
 class LessonView(Result, frozen=True, kw_only=True):
     id: str
@@ -1274,12 +1323,6 @@ class MigratedTable(Result, frozen=True, kw_only=True):
     sha256: str | None = None
     """Digest of all rows in key order; equal on both sides."""
 
-class MineProblem(Result, frozen=True, kw_only=True):
-    where: str
-    what: str
-    rejected: bool
-    """True: data is missing because of it. False: a note."""
-
 class MineResult(Result, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
@@ -1306,23 +1349,20 @@ class MineResult(Result, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MineProblem]
-    samples: list[MineSample]
+    problems: list[Problem]
+    samples: list[Sample]
     dry_run: bool
 
-class MineSample(Result, frozen=True, kw_only=True):
-    title: str
-    speaker: str | None = None
-    content: str
-    source_uri: str | None = None
-
 class MissingSegment(Result, frozen=True, kw_only=True):
+    """A memory of this source that is no longer live, or whose text is no longer in the document."""
+
     memory_id: str
     index: int
     title: str | None = None
 
 class ModelReport(Result, frozen=True, kw_only=True):
-    status: Literal["ok", "critical"]
+    """The outcome of a test call."""
+
     provider: str
     model: str
     """The configured model."""
@@ -1337,6 +1377,25 @@ class ModelReport(Result, frozen=True, kw_only=True):
     problem: str | None = None
     daily_tokens: int
     left_today: int
+    status: Literal["ok", "critical"]
+
+class ModelUsage(Result, frozen=True, kw_only=True):
+    """Calls of the store's own model, of a task and a day."""
+
+    day: str
+    task: str
+    model: str
+    calls: int
+    answered: int
+    """Calls with a valid answer."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Input tokens read from the provider's cache."""
+    spent_tokens: int
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
+    cost: str
+    """Exact cost in your currency, by the configured prices."""
 
 class Names(ResultList[Principal], frozen=True, kw_only=True):
     names: list[Principal]
@@ -1415,27 +1474,29 @@ class OnboardingView(Result, frozen=True, kw_only=True):
     step: Literal["introduce", "help", "personality", "tasks", "projects"]
     hint: str
 
+class Outcome(Result, frozen=True, kw_only=True):
+    """What came of something that was done."""
+
+    id: str
+    at: datetime
+    principal: str
+    agent_id: str
+    namespace: str
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    source: str
+    lesson_id: str | None = None
+
 class OutcomeRecordResult(Result, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | None = None
     """The lesson this outcome counted for, after the change."""
-    proposes: ProposalView | None = None
+    proposes: LessonProposal | None = None
     """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
-class OutcomeView(Result, frozen=True, kw_only=True):
-    id: str
-    at: datetime
-    score: int
-    domain: str
-    what: str
-    principal: str
-    agent_id: str
-    namespace: str
-    source: str
-    lesson_id: str | None = None
-
-class Outcomes(ResultList[OutcomeView], frozen=True, kw_only=True):
-    outcomes: list[OutcomeView]
+class Outcomes(ResultList[Outcome], frozen=True, kw_only=True):
+    outcomes: list[Outcome]
     count: int
 
 class Page(ResultList[MemoryView], frozen=True, kw_only=True):
@@ -1475,6 +1536,23 @@ class PastValue(Result, frozen=True, kw_only=True):
     agent_id: str
     confidence: float | None = None
 
+class Peer(Result, frozen=True, kw_only=True):
+    """An enrolled store: identity, address, and the namespaces it may read and write."""
+
+    name: str
+    node: str
+    url: str | None = None
+    tell: list[str]
+    """Patterns of the namespaces it may read."""
+    take: list[str]
+    """Patterns of the namespaces it may write."""
+    admin: bool
+    """Whether policies, grants, standards and erasure requests are accepted from it."""
+    fingerprint: str | None = None
+    """SHA-256 of its pinned server certificate."""
+    enrolled_at: datetime
+    public_key: str
+
 class PeerFeed(Result, frozen=True, kw_only=True):
     protocol: int
     origin: str
@@ -1499,15 +1577,14 @@ class PeerHello(Result, frozen=True, kw_only=True):
     doubted: list[str]
     """Forked origins: their changes here differ from those of the sender."""
 
-class PeerPage(ResultList[PeerView], frozen=True, kw_only=True):
-    peers: list[PeerView]
+class PeerPage(ResultList[Peer], frozen=True, kw_only=True):
+    peers: list[Peer]
     count: int
 
-class PeerStatusView(Result, frozen=True, kw_only=True):
+class PeerStatus(Result, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
-    """Its name as a peer, else its address, else its node."""
     state: Literal["ok", "failing", "unheard"]
     url: str | None = None
     node: str | None = None
@@ -1554,21 +1631,9 @@ class PeerTakeResult(Result, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 class PeerToken(Result, frozen=True, kw_only=True):
+    node: str
     token: str
-    """One line of text; the other store enrols this one with it. Contains no secret."""
-    node: str
     public_key: str
-
-class PeerView(Result, frozen=True, kw_only=True):
-    name: str
-    node: str
-    public_key: str
-    tell: list[str]
-    take: list[str]
-    admin: bool
-    enrolled_at: datetime
-    url: str | None = None
-    fingerprint: str | None = None
 
 class PendingAction(Result, frozen=True, kw_only=True):
     id: str
@@ -1610,14 +1675,14 @@ class PersonaView(MethodInfo, frozen=True, kw_only=True):
     untrusted: list[str] | None = None
     """Signs of prompt injection in the text."""
 
-class PhaseView(Result, frozen=True, kw_only=True):
+class Phase(Result, frozen=True, kw_only=True):
     name: str
     state: Literal["pending", "in_progress", "completed", "failed"]
     attempt: int
-    updated_at: datetime
     output: str | None = None
     error: str | None = None
     started_at: datetime | None = None
+    updated_at: datetime
 
 class PipelineList(ResultList[PipelineView], frozen=True, kw_only=True):
     pipelines: list[PipelineView]
@@ -1642,17 +1707,20 @@ class PolicyView(Result, frozen=True, kw_only=True):
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
 
-class PriceView(Result, frozen=True, kw_only=True):
+class Price(Result, frozen=True, kw_only=True):
+    """Price of a model from a day on, for each kind of tokens. None: no price."""
+
     model: str
-    since: str
+    """A name, or a prefix followed by *."""
     currency: str
     input: str | None = None
     output: str | None = None
     cache_read: str | None = None
     cache_write: str | None = None
+    since: str
 
-class Prices(ResultList[PriceView], frozen=True, kw_only=True):
-    prices: list[PriceView]
+class Prices(ResultList[Price], frozen=True, kw_only=True):
+    prices: list[Price]
     count: int
 
 class Principal(Result, frozen=True, kw_only=True):
@@ -1681,6 +1749,14 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     """Observations that they stored themselves."""
     facts: int
 
+class Problem(Result, frozen=True, kw_only=True):
+    """Something that was not imported, or not unchanged, and where it is."""
+
+    where: str
+    what: str
+    rejected: bool
+    """True: data is missing because of it. False: a note."""
+
 class Project(Result, frozen=True, kw_only=True):
     """The project of a folder and how it was determined."""
 
@@ -1707,19 +1783,23 @@ class PromoteResult(MemoryView, frozen=True, kw_only=True):
     source_id: str | None = None
     clone_id: str | None = None
 
-class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
-    proposals: list[CurationProposalView]
+class ProposalList(ResultList[CurationProposal], frozen=True, kw_only=True):
+    proposals: list[CurationProposal]
     count: int
 
-class ProposalView(Result, frozen=True, kw_only=True):
-    domain: str
-    what: str
-    score: int
-    outcomes: list[str]
-
-class Proposals(ResultList[ProposalView], frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
+    proposals: list[LessonProposal]
     count: int
+
+class ProviderSession(Result, frozen=True, kw_only=True):
+    """The current session at a model provider, of a channel, principal and namespace."""
+
+    channel: str
+    principal: str
+    namespace: str
+    provider: str
+    session_id: str
+    expires_at: datetime | None = None
 
 class PurgeResult(Result, frozen=True, kw_only=True):
     purged: int
@@ -1736,12 +1816,12 @@ class PushItemResult(Result, frozen=True, kw_only=True):
     reason: str | None = None
     code: str | None = None
 
-class QuarantineDropResult(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    dropped: list[QuarantinedChangeView]
+class QuarantineDropResult(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    dropped: list[QuarantinedChange]
     count: int
 
-class QuarantinePage(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    quarantined: list[QuarantinedChangeView]
+class QuarantinePage(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    quarantined: list[QuarantinedChange]
     count: int
     total: int
 
@@ -1750,41 +1830,43 @@ class QuarantineRetryResult(Result, frozen=True, kw_only=True):
     rejected: int
     outcomes: list[RetryView]
 
-class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
-    """A rejected change with its content."""
+class QuarantinedChange(Result, frozen=True, kw_only=True):
+    """A rejected change of another store, with its reason and sender."""
 
-    says: str | None = None
-    """The record or edit as sent, unless a purge erased it."""
-
-class QuarantinedChangeView(Result, frozen=True, kw_only=True):
-    """A rejected change of another store."""
-
-    id: str
     reason: str
     detail: str
-    kind: str
-    record: str
-    action: str
-    origin: str
-    """The replica that made it, by its own account."""
-    number: int
     peer: str
-    """The node that sent it."""
-    actor: str
-    made_at: datetime
-    """When it was made, by its own account."""
+    """The node that sent it last."""
     kept_at: datetime
     tried_at: datetime
     tries: int
     peer_name: str | None = None
     """The name of that node as a peer."""
+    id: str
+    kind: str
+    record: str
+    action: str
+    origin: str
+    number: int
+    actor: str
+    made_at: datetime
     memory_id: str | None = None
-    """The memory it is about."""
+
+class QuarantinedChangeDetails(QuarantinedChange, frozen=True, kw_only=True):
+    """A rejected change with its content."""
+
+    says: str | None = None
 
 class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
     path: str
     """Ids from the source to this memory, separated by `->`."""
+
+class ReapResult(Result, frozen=True, kw_only=True):
+    """Ids of the conversations that a reaper closed and pruned."""
+
+    closed: list[str]
+    pruned: list[str]
 
 class Reason(Result, frozen=True, kw_only=True):
     code: str
@@ -1902,12 +1984,6 @@ class ResourceContent(Result, frozen=True, kw_only=True):
     digest_verified: bool
     """Always true: a mismatch is an error."""
 
-class ResourceView(Result, frozen=True, kw_only=True):
-    path: str
-    kind: str
-    size: int
-    digest: str
-
 class RestoreResult(MemoryView, frozen=True, kw_only=True):
     restored: bool
 
@@ -1966,36 +2042,45 @@ class Rules(Result, frozen=True, kw_only=True):
     interaction_text: Literal["keep", "hash", "omit"]
     """How the text of recorded interactions is stored."""
 
+class Run(Result, frozen=True, kw_only=True):
+    """Long work in phases, under a lease."""
+
+    id: str
+    principal: str
+    agent_id: str
+    namespace: str
+    topology: str
+    topology_hash: str
+    inputs: dict[str, Any]
+    state: Literal["running", "completed", "failed"]
+    owner: str | None = None
+    lease_until: datetime | None = None
+    error: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str
 
 class RunDetails(Result, frozen=True, kw_only=True):
-    run: RunView
-    phases: list[PhaseView]
-    next: str | None = None
-    """The first phase that is not completed yet."""
+    """A run with its phases."""
+
+    run: Run
+    phases: list[Phase]
     token: int | None = None
     """Fencing token of the lease; only run open returns it."""
     resumed: bool | None = None
+    next: str | None = None
 
-class RunPage(ResultList[RunView], frozen=True, kw_only=True):
-    runs: list[RunView]
+class RunPage(ResultList[Run], frozen=True, kw_only=True):
+    runs: list[Run]
     count: int
 
-class RunView(Result, frozen=True, kw_only=True):
-    id: str
-    topology: str
-    topology_hash: str
-    state: Literal["running", "completed", "failed"]
-    principal: str
-    agent_id: str
-    namespace: str
-    created_at: datetime
-    updated_at: datetime
-    inputs: dict[str, Any] | None = None
-    owner: str | None = None
-    lease_until: datetime | None = None
-    error: str | None = None
+class Sample(Result, frozen=True, kw_only=True):
+    title: str
+    content: str
+    speaker: str | None = None
+    source_uri: str | None = None
 
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
@@ -2020,12 +2105,6 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     query: str | None = None
     source_uri: str | None = None
 
-class SectionView(Result, frozen=True, kw_only=True):
-    name: str
-    severity: Literal["ok", "warn", "critical"]
-    findings: list[FindingView]
-    facts: dict[str, Any]
-
 class SeenAgent(Agent, frozen=True, kw_only=True):
     last_seen_at: datetime
     """Time of its last change here."""
@@ -2049,7 +2128,7 @@ class SegmentOutcome(Result, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | None = None
     """A link to the other memory that needs a person's decision."""
     model: str | None = None
-    helpers: list[HelperResult] | None = None
+    helpers: list[HelperOutput] | None = None
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates.
     """
@@ -2058,26 +2137,11 @@ class SessionClearResult(Result, frozen=True, kw_only=True):
     cleared: int
 
 class SessionGetResult(Result, frozen=True, kw_only=True):
-    session: SessionView | None
+    session: ProviderSession | None
     """Null if there is no session or it has expired."""
-
-class SessionView(Result, frozen=True, kw_only=True):
-    provider: str
-    session_id: str
-    channel: str
-    principal: str
-    namespace: str
-    expires_at: datetime | None = None
 
 class SetStandardResult(Standard, frozen=True, kw_only=True):
     set: bool
-
-class SideView(Result, frozen=True, kw_only=True):
-    value: Any
-    memory_id: str
-    origin: str
-    at: datetime
-    actor: str | None = None
 
 class SimilarTask(Result, frozen=True, kw_only=True):
     id: str
@@ -2111,7 +2175,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | None = None
     """Id of the current version, if another one was requested."""
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -2123,7 +2187,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     """Tokens of the reflections as sent."""
     memories_dropped: int
     """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedGroup]
     degraded: str | None = None
 
 class SkillDeleteResult(Result, frozen=True, kw_only=True):
@@ -2137,7 +2201,7 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
-    resources: list[ResourceView]
+    resources: list[File]
     signed: bool
     """Whether the signature of a node of this store matches the content."""
     origin: str
@@ -2223,10 +2287,12 @@ class SkillView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     current: bool
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
+    """Manifest of a snapshot; restore verifies its identity and digest."""
+
     snapshot: str
     sha256: str
     bytes: int
@@ -2279,7 +2345,7 @@ class StaleView(Result, frozen=True, kw_only=True):
     invalidating_id: str | None = None
     """Its replacement, if there is one that you may see."""
 
-class StalenessView(Result, frozen=True, kw_only=True):
+class Staleness(Result, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
     reason: Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
@@ -2324,10 +2390,12 @@ class StepCounts(Result, frozen=True, kw_only=True):
 
 class StepResult(Result, frozen=True, kw_only=True):
     run_id: str
-    phase: PhaseView
+    phase: Phase
     lease_until: datetime
 
-class StepRollbackView(Result, frozen=True, kw_only=True):
+class StepRollback(Result, frozen=True, kw_only=True):
+    """One step of a run that was rolled back, or the error."""
+
     change: int
     step: str
     memory_id: str
@@ -2420,6 +2488,12 @@ class Suggestions(ResultList[Suggestion], frozen=True, kw_only=True):
     suggestions: list[Suggestion]
     dry_run: bool
 
+class SummarizedConversation(Conversation, frozen=True, kw_only=True):
+    """A conversation and the text of its summary."""
+
+    summary: str | None = None
+    """Id of the summary memory."""
+
 class SyncDigest(Result, frozen=True, kw_only=True):
     node: str
     origin: str
@@ -2510,7 +2584,7 @@ class SyncSinceResult(Result, frozen=True, kw_only=True):
 class SyncStatus(Result, frozen=True, kw_only=True):
     node: str
     seq: int
-    peers: list[PeerStatusView]
+    peers: list[PeerStatus]
     conflicts: int
     """Open conflicts of the whole store."""
     quarantined: int
@@ -2679,8 +2753,8 @@ class UpdateResult(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class UsagePage(ResultList[UsageView], frozen=True, kw_only=True):
-    usage: list[UsageView]
+class UsagePage(ResultList[ModelUsage], frozen=True, kw_only=True):
+    usage: list[ModelUsage]
     count: int
     cost: str
     daily_tokens: int
@@ -2709,42 +2783,28 @@ class UsageReportResult(ResultList[UsageSum], frozen=True, kw_only=True):
 
 class UsageReserveResult(Result, frozen=True, kw_only=True):
     reservation: str
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     """The budgets that cover it, before this reservation."""
     cost: str | None = None
     currency: str | None = None
 
 class UsageSum(Result, frozen=True, kw_only=True):
+    """Totals of a group of calls."""
+
+    day: str | None = None
+    principal: str | None = None
+    model: str | None = None
+    session: str | None = None
+    currency: str | None = None
     calls: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
-    total_tokens: int
+    cost: str
     unpriced_calls: int
     """Calls without a price; not included in `cost`."""
-    cost: str
-    currency: str | None = None
-    day: str | None = None
-    principal: str | None = None
-    model: str | None = None
-    session: str | None = None
-
-class UsageView(Result, frozen=True, kw_only=True):
-    day: str
-    task: str
-    model: str
-    calls: int
-    answered: int
-    """Calls with a valid answer."""
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    """Input tokens read from the provider's cache."""
-    spent_tokens: int
-    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
-    cost: str
-    """Exact cost in your currency, by the configured prices."""
+    total_tokens: int
 
 class VerifyResult(Result, frozen=True, kw_only=True):
     intact: bool

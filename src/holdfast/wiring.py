@@ -28,7 +28,7 @@ from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.read_changes import VersionVectorListener
-from holdfast.features.usage import model_calls
+from holdfast.features.usage import service as usage_service
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_clear_derived, on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
@@ -45,6 +45,7 @@ TABLE_MODULES = (
     "usage.store",
     "learning.store",
     "conversations.store",
+    "conversations.onboarding",
     "people.erase_person",
     "importers.store",
     "recall.recall_log",
@@ -87,7 +88,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
     propagate.collect_ended(tx)
     recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
     llm_store.prune_answers(tx.session, tx.now)
-    model_calls.prune_calls(tx.session, tx.now)
+    usage_service.prune_calls(tx.session, tx.now)
 
 
 @cache

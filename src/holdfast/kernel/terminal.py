@@ -77,12 +77,13 @@ def _has_column(value: Any, column: str) -> bool:
 
 
 def _render_list(records: Sequence[Any], columns: Sequence[str]) -> Iterator[str]:
-    names = [column.rpartition(".")[2] for column in columns]
+    """Print a table without the columns in which no record has a value."""
     rows = [
-        tuple(_format_cell(name, attrgetter(column)(record)) for name, column in zip(names, columns, strict=True))
-        for record in records
+        tuple(_format_cell(column, attrgetter(column.rstrip("!"))(record)) for column in columns) for record in records
     ]
-    yield from render_table(rows, tuple(name.replace("_", " ").upper() for name in names))
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    head = tuple(columns[place].rpartition(".")[2].rstrip("!").replace("_", " ").upper() for place in used)
+    yield from render_table((tuple(row[place] for place in used) for row in rows), head)
 
 
 def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:
@@ -96,15 +97,23 @@ def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _format_cell(column: str, value: Any) -> str:
-    """Format a cell: ids short, times to the minute, nothing for what is missing."""
+    """Format a cell: `id` short and `id!` whole, times to the minute, fractions to the hundredth."""
     match value:
         case None | UnsetType():
             return ""
-        case str() if column == "id" and len(value) == ID_CHARS:
+        case float():
+            return f"{value:.2f}"
+        case str() if column.rpartition(".")[2] == "id" and len(value) == ID_CHARS:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):
             return f"{value[:16].replace('T', ' ')}Z"
+<<<<<<< HEAD
+        case float():
+            return f"{value:.2f}"
         case list() | tuple():
+=======
+        case list():
+>>>>>>> p-one
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:
             return shorten(format_scalar(value), MAX_CELL_CHARS)

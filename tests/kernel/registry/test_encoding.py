@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.kernel.records.fields import PRIVATE, SPARSE, Named, computed
+from holdfast.kernel.records.fields import PRIVATE, SPARSE, ExportAs, Named, computed
 from holdfast.kernel.registry.encoding import Result, ResultList, get_converter, library_type, to_wire, wire_type
 from holdfast.kernel.timestamps import Time, TimeText
 
@@ -158,3 +158,13 @@ def derive_in_threads() -> None:
 def test_a_timestamp_beyond_the_calendar_is_clamped() -> None:
     assert to_library(Lease("x", 1 << 62)).until == datetime.max.replace(tzinfo=UTC)
     assert to_wire(Lease("x", -(1 << 62))).until == "0001-01-01T00:00:00.000000Z"
+
+
+def test_a_value_with_a_text_form_is_sent_as_text() -> None:
+    class Price(Struct, frozen=True):
+        rate: Annotated[int, ExportAs(format=lambda rate: f"{rate / 100}")]
+        tax: Annotated[int, ExportAs(format=str)] | None = None
+
+    assert msgspec.to_builtins(to_wire(Price(150))) == {"rate": "1.5"}
+    assert to_library(Price(150, 7)).to_dict() == {"rate": "1.5", "tax": "7"}
+    assert [field.type for field in msgspec.structs.fields(wire_type(Price))] == [str, str | UnsetType]

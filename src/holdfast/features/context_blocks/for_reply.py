@@ -13,7 +13,7 @@ from holdfast.features.context_blocks.parts import (
     list_stale_items,
     read_part,
 )
-from holdfast.features.conversations import onboarding_progress
+from holdfast.features.conversations import onboarding
 from holdfast.features.conversations import service as conversations
 from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
 from holdfast.features.conversations.onboarding import Step
@@ -106,7 +106,7 @@ def build_reply_context(
     if earlier is not None:
         parts = [_append_item(part, earlier) if part.name == "summary" else part for part in parts]
     text, used = _join_parts(head, fence, parts)
-    step = onboarding_progress.find_next_step(ctx, scope.principal) if onboard else None
+    step = onboarding.find_next_step(ctx, scope.principal) if onboard else None
     return ReplyContext(going, parts, text, used, _detect_language(ctx, scope, message, going), step)
 
 

@@ -17,7 +17,7 @@ from holdfast.features.reflections.invalidation import INVALIDATION, Invalidatio
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills.model import SkillVersion
-from holdfast.features.transfer import memory_rows, record_rows, schema_v1
+from holdfast.features.transfer import record_rows, schema_v1
 from holdfast.features.transfer.local_table_rows import RowFormat, list_formats
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.journal.kinds import LINK, Kind, load_memory
@@ -238,7 +238,7 @@ def _memory_rows(ctx: Context, session: Session, under: str | None) -> Iterator[
     ):
         uses = memories.read_access_counts(session, [row[0] for row in page])
         for row in page:
-            yield memory_rows.memory_row(load_memory(row), uses.get(row[0], (0, 0)))
+            yield record_rows.memory_row(load_memory(row), uses.get(row[0], (0, 0)))
         after, done = page[-1][0], done + len(page)
         ctx.progress(done, done, "exporting")
 

@@ -1,7 +1,6 @@
 """Export envelope, version 1: its arrays, and the typed row of each.
 
-Known fields become a typed row; unknown fields are stored and written again. memory_rows.py and record_rows.py convert
-records to rows.
+Known fields become a typed row; unknown fields are stored and written again. record_rows.py converts records to rows.
 """
 
 from typing import Annotated, Any, Literal, TypeVar

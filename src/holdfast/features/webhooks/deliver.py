@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct
 
-from holdfast.features.history.change_view import build_change, find_namespace, matches_filter
 from holdfast.features.history.event import TEST_EVENT
-from holdfast.features.history.service import read_feed
+from holdfast.features.history.service import build_change, find_namespace, matches_filter, read_feed
 from holdfast.features.webhooks import store as subscription_store
 from holdfast.features.webhooks.model import (
     GONE,

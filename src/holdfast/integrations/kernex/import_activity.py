@@ -7,8 +7,7 @@ from holdfast.features.people import service as principals
 from holdfast.features.people.interactions import InteractionInput
 from holdfast.features.people.model import MAX_REASON, Decision, validate_name
 from holdfast.features.runs import store as runs
-from holdfast.features.runs.phases import ProviderSession
-from holdfast.features.runs.store import Scope
+from holdfast.features.runs.store import ProviderSession, Scope
 from holdfast.features.usage.price import Use
 from holdfast.features.usage.store import USAGE
 from holdfast.integrations.kernex.import_report import RowSkipped

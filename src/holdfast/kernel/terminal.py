@@ -107,13 +107,7 @@ def _format_cell(column: str, value: Any) -> str:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):
             return f"{value[:16].replace('T', ' ')}Z"
-<<<<<<< HEAD
-        case float():
-            return f"{value:.2f}"
         case list() | tuple():
-=======
-        case list():
->>>>>>> p-one
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:
             return shorten(format_scalar(value), MAX_CELL_CHARS)

@@ -300,6 +300,7 @@ class KeyPage(Struct, frozen=True, kw_only=True):
     cli=("agents", "key", "list"),
     aliases=("keys list",),
     admin=True,
+    columns=("id!", "name", "scope", "namespaces", "agent_id", "created_at", "revoked_at"),
     examples=(Example({}),),
 )
 def key_list(ctx: Context, request: EmptyRequest) -> KeyPage:

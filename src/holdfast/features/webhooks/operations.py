@@ -101,7 +101,7 @@ class SubscriptionPage(Struct, frozen=True, kw_only=True):
     "GET /api/v1/subscriptions",
     cli=("webhook", "list"),
     aliases=("subscription list", "list-subscriptions"),
-    human="holdfast.features.webhooks.render:render_subscriptions",
+    columns=("id!", "state", "place", "delivered", "dead", "url", "why", "last_error"),
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def subscription_list(ctx: Context, request: SubscriptionList) -> SubscriptionPage:

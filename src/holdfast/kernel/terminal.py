@@ -101,6 +101,8 @@ def _format_cell(column: str, value: Any) -> str:
     match value:
         case None | UnsetType():
             return ""
+        case float():
+            return f"{value:.2f}"
         case str() if column.rpartition(".")[2] == "id" and len(value) == ID_CHARS:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):

@@ -13,26 +13,21 @@ from holdfast.features.transfer.operations import Envelope as Envelope
 from holdfast.kernel.registry.encoding import Result as Result
 from holdfast.kernel.registry.encoding import ResultList as ResultList
 
-class ActionView(Result, frozen=True, kw_only=True):
-    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
-    outcome: Literal["changed", "proposed"]
-    ids: list[str]
-    what: str
+class Agent(Result, frozen=True, kw_only=True):
+    """A registered agent."""
 
-class AgentPage(ResultList[AgentView], frozen=True, kw_only=True):
-    agents: list[AgentView]
-    count: int
-
-class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
-    registered: bool
-    id: str
-
-class AgentView(Result, frozen=True, kw_only=True):
     agent_id: str
     agent_type: str
-    capabilities: list[str]
     registered_at: datetime
-    last_seen_at: datetime
+    capabilities: list[str]
+
+class AgentPage(ResultList[SeenAgent], frozen=True, kw_only=True):
+    agents: list[SeenAgent]
+    count: int
+
+class AgentRegisterResult(SeenAgent, frozen=True, kw_only=True):
+    registered: bool
+    id: str
 
 class ApproveResult(Result, frozen=True, kw_only=True):
     approved: bool
@@ -76,6 +71,8 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     """Atoms of an earlier split that were edited since and are kept."""
 
 class AuditExample(Result, frozen=True, kw_only=True):
+    """An example of a finding: one text, or all texts of a group."""
+
     ids: list[str]
     what: str
 
@@ -149,20 +146,27 @@ class Branch(ResultList[Branch], frozen=True, kw_only=True):
     subtree_count: int
     children: list[Branch]
 
-class BudgetView(Result, frozen=True, kw_only=True):
+class Budget(Result, frozen=True, kw_only=True):
+    """A limit on tokens or cost per period."""
+
     principal: str
     """`*` is everyone together."""
     model: str
     period: Literal["day", "month"]
-    since: str
     tokens: int | None = None
-    tokens_left: int | None = None
     cost: str | None = None
-    cost_left: str | None = None
     currency: str | None = None
 
-class Budgets(ResultList[BudgetView], frozen=True, kw_only=True):
-    budgets: list[BudgetView]
+class BudgetStatus(Budget, frozen=True, kw_only=True):
+    """A budget and what is left of it in the current period."""
+
+    since: str
+    """First day of the period."""
+    tokens_left: int | None = None
+    cost_left: str | None = None
+
+class Budgets(ResultList[BudgetStatus], frozen=True, kw_only=True):
+    budgets: list[BudgetStatus]
     count: int
 
 class BuildContextResult(Result, frozen=True, kw_only=True):
@@ -277,11 +281,7 @@ class ClaimView(Result, frozen=True, kw_only=True):
     """Fencing token: heartbeat and finish need it."""
     task: Task
 
-class ClearPolicyResult(Result, frozen=True, kw_only=True):
-    cleared: bool
-    namespace: str
-
-class ClearStandardResult(Result, frozen=True, kw_only=True):
+class ClearResult(Result, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -306,10 +306,11 @@ class CompactResult(Result, frozen=True, kw_only=True):
     dry_run: bool
 
 class ComposedNamespace(Result, frozen=True, kw_only=True):
+    """A namespace that a skill composes with, and its maximum reflection depth."""
+
     namespace: str
     min_depth: int
     max_reflection_depth: int | None = None
-    """Missing if the key does not reach the namespace."""
     note: str | None = None
 
 class ComposedReflection(Result, frozen=True, kw_only=True):
@@ -405,7 +406,9 @@ class ContextBlock(Result, frozen=True, kw_only=True):
     degraded: str | None = None
 
 class ContradictionEvidence(Result, frozen=True, kw_only=True):
-    kind: str
+    """Two contradicting sentences, and how they differ."""
+
+    kind: Literal["negation", "opposite", "number", "date", "model"]
     a: str
     """The contradicting sentence of the first memory."""
     b: str
@@ -420,24 +423,42 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
 
+class Conversation(Result, frozen=True, kw_only=True):
+    """Turns of one person on a channel, with a summary of the earlier ones."""
+
+    id: str
+    channel: str
+    principal: str
+    agent_id: str
+    namespace: str
+    state: Literal["active", "closing", "closed"]
+    started_at: datetime
+    last_at: datetime
+    closed_at: datetime | None = None
+    turns: int
+    """Number of turns; they are numbered from 1."""
+    covered: int
+    """Number of the last turn that the summary covers."""
+    summary_id: str | None = None
+    pruned: bool
+    """Whether its turns are archived."""
+
 class ConversationConsolidateResult(Result, frozen=True, kw_only=True):
-    ran: bool
+    """What was done, or the gate that prevented the run."""
+
+    gate: Literal["lease", "time", "conversations"] | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
     closed: int
     pruned: int
     outcomes_archived: int
     outcomes_dropped: int
     interactions_erased: int
-    gate: Literal["lease", "time", "conversations"] | None = None
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+    ran: bool
 
 class ConversationDetail(ResultList[TurnView], frozen=True, kw_only=True):
-    conversation: ConversationView
+    conversation: SummarizedConversation
     turns: list[TurnView]
     count: int
-
-class ConversationReapResult(Result, frozen=True, kw_only=True):
-    closed: list[str]
-    pruned: list[str]
 
 class ConversationSayResult(Result, frozen=True, kw_only=True):
     conversation_id: str
@@ -445,29 +466,20 @@ class ConversationSayResult(Result, frozen=True, kw_only=True):
     """Whether a new conversation was started."""
     turns: list[TurnView]
 
-class ConversationView(Result, frozen=True, kw_only=True):
-    id: str
-    state: Literal["active", "closing", "closed"]
-    channel: str
-    principal: str
-    namespace: str
-    agent_id: str
-    started_at: datetime
-    last_at: datetime
-    turns: int
-    covered: int
-    """Number of the last turn that the summary covers."""
-    closed_at: datetime | None = None
-    summary: str | None = None
-    summary_id: str | None = None
-    pruned: bool | None = None
-
-class Conversations(ResultList[ConversationView], frozen=True, kw_only=True):
-    conversations: list[ConversationView]
+class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=True):
+    conversations: list[SummarizedConversation]
     count: int
 
-class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
-    outcomes: list[DecisionView]
+class CurateAction(Result, frozen=True, kw_only=True):
+    """One change or proposal."""
+
+    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
+    outcome: Literal["changed", "proposed"]
+    ids: list[str]
+    what: str
+
+class CurateDecideResult(ResultList[Decision], frozen=True, kw_only=True):
+    outcomes: list[Decision]
 
 class CurateResult(Result, frozen=True, kw_only=True):
     run_id: str | None
@@ -479,42 +491,44 @@ class CurateResult(Result, frozen=True, kw_only=True):
     changed: int
     proposed: int
     steps: dict[str, StepCounts]
-    done: list[ActionView]
+    done: list[CurateAction]
 
 class CurateRollbackResult(Result, frozen=True, kw_only=True):
     run_id: str
-    outcomes: list[StepRollbackView]
+    outcomes: list[StepRollback]
     """Last step first."""
     withdrawn: int
     """Number of open proposals withdrawn."""
 
-class CurationProposalView(Result, frozen=True, kw_only=True):
+class CurationProposal(Result, frozen=True, kw_only=True):
+    """A proposed change and the decision about it."""
+
     id: str
-    kind: str
-    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
-    memory_id: str
-    offered_at: datetime
-    status: str
     run_id: str
-    details: dict[str, Any]
-    """The tags or the contradicting sentences, and the method."""
+    kind: str
+    memory_id: str
     other_id: str | None = None
+    details: dict[str, Any]
+    offered_at: datetime
+    status: Literal["open", "accepted", "dismissed", "withdrawn"]
     decided_by: str | None = None
 
-class CurationRunList(ResultList[CurationRunView], frozen=True, kw_only=True):
-    runs: list[CurationRunView]
-    count: int
-
-class CurationRunView(Result, frozen=True, kw_only=True):
+class CurationRun(Result, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
     began_at: datetime
+    ended_at: datetime | None = None
     status: str
     """running, done, stopped, failed, broken off, taken back, or partly taken back."""
     steps: dict[str, dict[str, int]]
-    ended_at: datetime | None = None
 
-class DecisionView(Result, frozen=True, kw_only=True):
+class CurationRunList(ResultList[CurationRun], frozen=True, kw_only=True):
+    runs: list[CurationRun]
+    count: int
+
+class Decision(Result, frozen=True, kw_only=True):
+    """The result for one proposal."""
+
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | None = None
@@ -529,11 +543,9 @@ class DeleteResult(Result, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class DeliveryPage(ResultList[DeliveryView], frozen=True, kw_only=True):
-    deliveries: list[DeliveryView]
-    count: int
+class Delivery(Result, frozen=True, kw_only=True):
+    """Delivery state of one event for one subscription."""
 
-class DeliveryView(Result, frozen=True, kw_only=True):
     subscription_id: str
     seq: int
     event: str
@@ -544,6 +556,10 @@ class DeliveryView(Result, frozen=True, kw_only=True):
     """Last HTTP status of the receiver."""
     error: str | None = None
     at: datetime
+
+class DeliveryPage(ResultList[Delivery], frozen=True, kw_only=True):
+    deliveries: list[Delivery]
+    count: int
 
 class DependentView(Result, frozen=True, kw_only=True):
     id: str
@@ -579,7 +595,7 @@ class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
     sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
 
-class DroppedView(Result, frozen=True, kw_only=True):
+class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
     count: int
     ids: list[str]
@@ -621,12 +637,13 @@ class EntityResult(Result, frozen=True, kw_only=True):
     also: list[str] | None = None
     """Ids of other entities with that name."""
 
-class ErasureView(Result, frozen=True, kw_only=True):
+class ErasureResult(Result, frozen=True, kw_only=True):
+    """Record of an erasure, without any of the erased data."""
+
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
     at: datetime
     agent_id: str
-    """The agent that erased it."""
     counts: dict[str, int]
     """Number of erased records by kind."""
 
@@ -662,9 +679,9 @@ class ExportedFile(Result, frozen=True, kw_only=True):
     content: str | None = None
     encoding: Literal["utf-8", "base64"] | None = None
 
-class FactHistory(ResultList[PastValueView], frozen=True, kw_only=True):
+class FactHistory(ResultList[PastValue], frozen=True, kw_only=True):
     key: str
-    past: list[PastValueView]
+    past: list[PastValue]
     """Oldest first."""
     count: int
 
@@ -704,6 +721,14 @@ class FeedbackResult(ResultList[HitRating], frozen=True, kw_only=True):
     recall_id: str
     judged: list[HitRating]
     count: int
+
+class File(Result, frozen=True, kw_only=True):
+    """One file of a skill: its path in the folder and the hash of its content."""
+
+    path: str
+    kind: Literal["manifest", "script", "reference", "asset"]
+    size: int
+    digest: str
 
 class FileFault(Result, frozen=True, kw_only=True):
     file: str
@@ -803,8 +828,8 @@ class HeartbeatResult(Result, frozen=True, kw_only=True):
     stop: bool
     """Whether the task was cancelled: stop, and finish it with an error."""
 
-class HelperResult(Result, frozen=True, kw_only=True):
-    """Result of a helper for one segment."""
+class HelperOutput(Result, frozen=True, kw_only=True):
+    """Result of a helper: its name, a one-line summary, and details as JSON."""
 
     kind: str
     summary: str
@@ -823,40 +848,20 @@ class HitRating(Result, frozen=True, kw_only=True):
     utility: float
     """From -1 to 1, over all verdicts on this memory."""
 
-class HookAnswer(Result, frozen=True, kw_only=True):
-    name: str
+class HookList(ResultList[LifecycleHook], frozen=True, kw_only=True):
+    hooks: list[LifecycleHook]
+    count: int
+
+class HookRun(Result, frozen=True, kw_only=True):
+    """The outcome of one hook call."""
+
     decision: Literal["allow", "modify", "ask", "deny"]
-    reason: str | None = None
+    reason: str | None
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
     milliseconds: int
-
-class HookList(ResultList[HookView], frozen=True, kw_only=True):
-    hooks: list[HookView]
-    count: int
-
-class HookView(Result, frozen=True, kw_only=True):
     name: str
-    event: Literal[
-        "pre_store",
-        "post_store",
-        "pre_recall",
-        "post_recall",
-        "pre_delete",
-        "post_delete",
-        "pre_link",
-        "post_link",
-        "pre_reflect",
-        "post_reflect",
-    ]
-    command: list[str] | None = None
-    python: str | None = None
-    match: list[str]
-    timeout: float
-    on_error: Literal["allow", "deny"] | None = None
-    operations: list[str]
-    """Operations that the hook runs for."""
 
 class HooksTestResult(Result, frozen=True, kw_only=True):
     event: Literal[
@@ -873,7 +878,7 @@ class HooksTestResult(Result, frozen=True, kw_only=True):
     ]
     decision: Literal["allow", "modify", "ask", "deny"]
     """The strictest decision, which would apply to the operation."""
-    hooks: list[HookAnswer]
+    hooks: list[HookRun]
     passed_over: list[str]
     """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
@@ -913,9 +918,9 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
     arrays: dict[str, ImportCounts]
     dry_run: bool
 
-class InboxPage(ResultList[NoticeView], frozen=True, kw_only=True):
+class InboxPage(ResultList[Notice], frozen=True, kw_only=True):
     agent_id: str
-    messages: list[NoticeView]
+    messages: list[Notice]
     count: int
     unread_only: bool
 
@@ -960,42 +965,49 @@ class IngestResult(Result, frozen=True, kw_only=True):
     ingested_memory_ids: list[str]
     notes: list[str]
 
+class Interaction(Result, frozen=True, kw_only=True):
+    """One decision. Immutable, except that its text can be erased.
+
+    Fields that were not given, or that the namespace policy omits, are missing in answers.
+    """
+
+    id: str
+    namespace: str
+    agent_id: str
+    principal: str | None
+    """The person who asked."""
+    name: str | None
+    """Their display name."""
+    channel: str | None
+    action: str | None
+    """Requested action, such as a tool."""
+    status: Literal["ok", "error", "denied"]
+    reason: str | None
+    """Reason of the denial or error."""
+    provider: str | None
+    model: str | None
+    conversation_id: str | None
+    at: datetime
+    texts: Literal["keep", "hash", "omit"]
+    """How the text is stored."""
+    input: str | None
+    output: str | None
+    input_digest: str | None
+    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
+    output_digest: str | None
+    took_ms: int | None = None
+    """Duration in milliseconds."""
+    erased: Literal[True] | None = None
+
 class InteractionEraseResult(Result, frozen=True, kw_only=True):
     erased: int
 
-class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(Interaction, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
-class InteractionView(Result, frozen=True, kw_only=True):
-    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
-
-    id: str
-    at: datetime
-    status: Literal["ok", "error", "denied"]
-    agent_id: str
-    namespace: str
-    texts: Literal["keep", "hash", "omit"]
-    """How the text is stored."""
-    principal: str | None = None
-    name: str | None = None
-    channel: str | None = None
-    action: str | None = None
-    reason: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    took_ms: int | None = None
-    conversation_id: str | None = None
-    input: str | None = None
-    output: str | None = None
-    input_digest: str | None = None
-    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
-    output_digest: str | None = None
-    erased: bool | None = None
-    """Whether text and person were erased."""
-
-class Interactions(ResultList[InteractionView], frozen=True, kw_only=True):
-    interactions: list[InteractionView]
+class Interactions(ResultList[Interaction], frozen=True, kw_only=True):
+    interactions: list[Interaction]
     count: int
     totals: dict[str, int]
     """Total number by decision."""
@@ -1068,18 +1080,12 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     stored: int
     rejected: int
     noted: int
-    problems: list[MineProblem]
+    problems: list[Problem]
     dry_run: bool
 
-class KeyCreateResult(KeyView, frozen=True, kw_only=True):
-    key: str
-    """The secret, shown only once."""
+class Key(Result, frozen=True, kw_only=True):
+    """A key without its secret, of which only a hash is stored."""
 
-class KeyPage(ResultList[KeyView], frozen=True, kw_only=True):
-    keys: list[KeyView]
-    count: int
-
-class KeyView(Result, frozen=True, kw_only=True):
     id: str
     name: str
     scope: Literal["read", "write", "admin"]
@@ -1087,6 +1093,14 @@ class KeyView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     revoked_at: datetime | None = None
+
+class KeyCreateResult(Key, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown only once."""
+
+class KeyPage(ResultList[Key], frozen=True, kw_only=True):
+    keys: list[Key]
+    count: int
 
 class KgQueryResult(ResultList[ReachedMemory], frozen=True, kw_only=True):
     source_id: str
@@ -1112,6 +1126,14 @@ class LessonAddResult(Result, frozen=True, kw_only=True):
     archived: list[str]
     """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
 
+class LessonProposal(Result, frozen=True, kw_only=True):
+    """A lesson proposed because several outcomes say the same."""
+
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    outcomes: list[str]
+
 class LessonView(Result, frozen=True, kw_only=True):
     id: str
     """A memory id: lessons can be recalled, linked and deleted like any memory."""
@@ -1130,6 +1152,10 @@ class LessonView(Result, frozen=True, kw_only=True):
 class Lessons(ResultList[LessonView], frozen=True, kw_only=True):
     lessons: list[LessonView]
     count: int
+
+class LifecycleHook(Rule, frozen=True, kw_only=True):
+    operations: list[str]
+    """Operations that the hook runs for."""
 
 class LimitationAddResult(Result, frozen=True, kw_only=True):
     limitation: LimitationView
@@ -1297,12 +1323,6 @@ class MigratedTable(Result, frozen=True, kw_only=True):
     sha256: str | None = None
     """Digest of all rows in key order; equal on both sides."""
 
-class MineProblem(Result, frozen=True, kw_only=True):
-    where: str
-    what: str
-    rejected: bool
-    """True: data is missing because of it. False: a note."""
-
 class MineResult(Result, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
@@ -1329,23 +1349,20 @@ class MineResult(Result, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MineProblem]
-    samples: list[MineSample]
+    problems: list[Problem]
+    samples: list[Sample]
     dry_run: bool
 
-class MineSample(Result, frozen=True, kw_only=True):
-    title: str
-    speaker: str | None = None
-    content: str
-    source_uri: str | None = None
-
 class MissingSegment(Result, frozen=True, kw_only=True):
+    """A memory of this source that is no longer live, or whose text is no longer in the document."""
+
     memory_id: str
     index: int
     title: str | None = None
 
 class ModelReport(Result, frozen=True, kw_only=True):
-    status: Literal["ok", "critical"]
+    """The outcome of a test call."""
+
     provider: str
     model: str
     """The configured model."""
@@ -1360,14 +1377,28 @@ class ModelReport(Result, frozen=True, kw_only=True):
     problem: str | None = None
     daily_tokens: int
     left_today: int
+    status: Literal["ok", "critical"]
 
-class NameView(Result, frozen=True, kw_only=True):
-    name: str
-    stands_for: str | None
-    display: str
+class ModelUsage(Result, frozen=True, kw_only=True):
+    """Calls of the store's own model, of a task and a day."""
 
-class Names(ResultList[NameView], frozen=True, kw_only=True):
-    names: list[NameView]
+    day: str
+    task: str
+    model: str
+    calls: int
+    answered: int
+    """Calls with a valid answer."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Input tokens read from the provider's cache."""
+    spent_tokens: int
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
+    cost: str
+    """Exact cost in your currency, by the configured prices."""
+
+class Names(ResultList[Principal], frozen=True, kw_only=True):
+    names: list[Principal]
     count: int
 
 class NamespaceCount(Result, frozen=True, kw_only=True):
@@ -1389,7 +1420,9 @@ class NodeView(Result, frozen=True, kw_only=True):
     namespace: str
     kind: str
 
-class NoticeView(Result, frozen=True, kw_only=True):
+class Notice(Result, frozen=True, kw_only=True):
+    """A message between agents. It belongs to one store and is not a memory."""
+
     id: str
     sender: str
     to: str
@@ -1441,27 +1474,29 @@ class OnboardingView(Result, frozen=True, kw_only=True):
     step: Literal["introduce", "help", "personality", "tasks", "projects"]
     hint: str
 
+class Outcome(Result, frozen=True, kw_only=True):
+    """What came of something that was done."""
+
+    id: str
+    at: datetime
+    principal: str
+    agent_id: str
+    namespace: str
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    source: str
+    lesson_id: str | None = None
+
 class OutcomeRecordResult(Result, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | None = None
     """The lesson this outcome counted for, after the change."""
-    proposes: ProposalView | None = None
+    proposes: LessonProposal | None = None
     """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
-class OutcomeView(Result, frozen=True, kw_only=True):
-    id: str
-    at: datetime
-    score: int
-    domain: str
-    what: str
-    principal: str
-    agent_id: str
-    namespace: str
-    source: str
-    lesson_id: str | None = None
-
-class Outcomes(ResultList[OutcomeView], frozen=True, kw_only=True):
-    outcomes: list[OutcomeView]
+class Outcomes(ResultList[Outcome], frozen=True, kw_only=True):
+    outcomes: list[Outcome]
     count: int
 
 class Page(ResultList[MemoryView], frozen=True, kw_only=True):
@@ -1492,11 +1527,13 @@ class PartView(Result, frozen=True, kw_only=True):
     degraded: str | None = None
     """Why the part is incomplete, if something failed."""
 
-class PastValueView(Result, frozen=True, kw_only=True):
-    at: datetime
-    agent_id: str
+class PastValue(Result, frozen=True, kw_only=True):
+    """A value of a fact and when it was set."""
+
     value: str | None
     """Null if the fact was deleted."""
+    at: datetime
+    agent_id: str
     confidence: float | None = None
 
 class Peer(Result, frozen=True, kw_only=True):
@@ -1640,14 +1677,14 @@ class PersonaView(MethodInfo, frozen=True, kw_only=True):
     untrusted: list[str] | None = None
     """Signs of prompt injection in the text."""
 
-class PhaseView(Result, frozen=True, kw_only=True):
+class Phase(Result, frozen=True, kw_only=True):
     name: str
     state: Literal["pending", "in_progress", "completed", "failed"]
     attempt: int
-    updated_at: datetime
     output: str | None = None
     error: str | None = None
     started_at: datetime | None = None
+    updated_at: datetime
 
 class PipelineList(ResultList[PipelineView], frozen=True, kw_only=True):
     pipelines: list[PipelineView]
@@ -1663,38 +1700,46 @@ class PipelineView(Result, frozen=True, kw_only=True):
     definition: dict[str, Any]
     """The definition, as in a pipeline file."""
 
-class PolicyRules(Result, frozen=True, kw_only=True):
-    """The effective rules of a namespace."""
-
-    max_reflection_depth: int
-    require_approval_above_depth: int | None
-    self_approval: bool
-    invalidation_hops: int
-    skill_promotion_min_depth: int
-    secrets: str
-    interaction_text: str
-
 class PolicyView(Result, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
     """Rules set here."""
-    rules: PolicyRules
+    rules: Rules
     """Effective rules, inherited ones included."""
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
 
-class PriceView(Result, frozen=True, kw_only=True):
+class Price(Result, frozen=True, kw_only=True):
+    """Price of a model from a day on, for each kind of tokens. None: no price."""
+
     model: str
-    since: str
+    """A name, or a prefix followed by *."""
     currency: str
     input: str | None = None
     output: str | None = None
     cache_read: str | None = None
     cache_write: str | None = None
+    since: str
 
-class Prices(ResultList[PriceView], frozen=True, kw_only=True):
-    prices: list[PriceView]
+class Prices(ResultList[Price], frozen=True, kw_only=True):
+    prices: list[Price]
     count: int
+
+class Principal(Result, frozen=True, kw_only=True):
+    """A name. `stands_for` is the name it is an alias of; None if it is the principal itself."""
+
+    name: str
+    stands_for: str | None
+    display: str
+
+class PrincipalNames(Result, frozen=True, kw_only=True):
+    """A principal with all its names."""
+
+    principal: str
+    """The name that all aliases stand for."""
+    names: list[str]
+    """All names, the principal first."""
+    display: str
 
 class PrincipalStats(Result, frozen=True, kw_only=True):
     """Numbers of live records that you may see."""
@@ -1706,23 +1751,17 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     """Observations that they stored themselves."""
     facts: int
 
-class PrincipalView(Result, frozen=True, kw_only=True):
-    principal: str
-    """The name that all aliases stand for."""
-    names: list[str]
-    """All names, the principal first."""
-    display: str
-
 class Problem(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
+    """Something that was not imported, or not unchanged, and where it is."""
+
+    where: str
     what: str
+    rejected: bool
+    """True: data is missing because of it. False: a note."""
 
-class ProjectNames(Result, frozen=True, kw_only=True):
-    namespace: str
-    """Namespace of the memories of all of them."""
-    names: list[str]
+class Project(Result, frozen=True, kw_only=True):
+    """The project of a folder and how it was determined."""
 
-class ProjectView(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of its memories."""
     by: Literal["override", "remote", "repository", "folder"]
@@ -1731,9 +1770,14 @@ class ProjectView(Result, frozen=True, kw_only=True):
     folder: str
     root: str
     names: list[str]
-    """All names of the project."""
+    """All names of the project; that of the namespace first."""
     budget: int | None = None
     """Token budget of the override file, if set."""
+
+class ProjectNames(Result, frozen=True, kw_only=True):
+    namespace: str
+    """Namespace of the memories of all of them."""
+    names: list[str]
 
 class PromoteResult(MemoryView, frozen=True, kw_only=True):
     promoted: bool
@@ -1741,19 +1785,23 @@ class PromoteResult(MemoryView, frozen=True, kw_only=True):
     source_id: str | None = None
     clone_id: str | None = None
 
-class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
-    proposals: list[CurationProposalView]
+class ProposalList(ResultList[CurationProposal], frozen=True, kw_only=True):
+    proposals: list[CurationProposal]
     count: int
 
-class ProposalView(Result, frozen=True, kw_only=True):
-    domain: str
-    what: str
-    score: int
-    outcomes: list[str]
-
-class Proposals(ResultList[ProposalView], frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
+    proposals: list[LessonProposal]
     count: int
+
+class ProviderSession(Result, frozen=True, kw_only=True):
+    """The current session at a model provider, of a channel, principal and namespace."""
+
+    channel: str
+    principal: str
+    namespace: str
+    provider: str
+    session_id: str
+    expires_at: datetime | None = None
 
 class PurgeResult(Result, frozen=True, kw_only=True):
     purged: int
@@ -1815,6 +1863,12 @@ class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
     path: str
     """Ids from the source to this memory, separated by `->`."""
+
+class ReapResult(Result, frozen=True, kw_only=True):
+    """Ids of the conversations that a reaper closed and pruned."""
+
+    closed: list[str]
+    pruned: list[str]
 
 class Reason(Result, frozen=True, kw_only=True):
     code: str
@@ -1932,12 +1986,6 @@ class ResourceContent(Result, frozen=True, kw_only=True):
     digest_verified: bool
     """Always true: a mismatch is an error."""
 
-class ResourceView(Result, frozen=True, kw_only=True):
-    path: str
-    kind: str
-    size: int
-    digest: str
-
 class RestoreResult(MemoryView, frozen=True, kw_only=True):
     restored: bool
 
@@ -1955,36 +2003,86 @@ class RowError(Result, frozen=True, kw_only=True):
     error: str
     code: str
 
+class Rule(Result, frozen=True, kw_only=True):
+    """One hook from the settings."""
+
+    event: Literal[
+        "pre_store",
+        "post_store",
+        "pre_recall",
+        "post_recall",
+        "pre_delete",
+        "post_delete",
+        "pre_link",
+        "post_link",
+        "pre_reflect",
+        "post_reflect",
+    ]
+    command: tuple[str, ...]
+    """A program and its arguments, run without a shell."""
+    python: str | None
+    """Instead of a command: an entry point of the group holdfast.hooks."""
+    match: tuple[str, ...]
+    """Namespace patterns."""
+    timeout: float
+    on_error: Literal["allow", "deny"] | None = None
+    """Decision if a pre_ hook fails, times out or gives an invalid answer."""
+    name: str
+
+class Rules(Result, frozen=True, kw_only=True):
+    """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
+
+    max_reflection_depth: int
+    require_approval_above_depth: int | None
+    """None: no depth requires it; null in answers."""
+    self_approval: bool
+    """Whether requesters may approve their own requests."""
+    invalidation_hops: int
+    skill_promotion_min_depth: int
+    secrets: Literal["allow", "flag", "redact", "refuse"]
+    """How keys, tokens and passwords in stored text are handled."""
+    interaction_text: Literal["keep", "hash", "omit"]
+    """How the text of recorded interactions is stored."""
+
+class Run(Result, frozen=True, kw_only=True):
+    """Long work in phases, under a lease."""
+
+    id: str
+    principal: str
+    agent_id: str
+    namespace: str
+    topology: str
+    topology_hash: str
+    inputs: dict[str, Any]
+    state: Literal["running", "completed", "failed"]
+    owner: str | None = None
+    lease_until: datetime | None = None
+    error: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str
 
 class RunDetails(Result, frozen=True, kw_only=True):
-    run: RunView
-    phases: list[PhaseView]
-    next: str | None = None
-    """The first phase that is not completed yet."""
+    """A run with its phases."""
+
+    run: Run
+    phases: list[Phase]
     token: int | None = None
     """Fencing token of the lease; only run open returns it."""
     resumed: bool | None = None
+    next: str | None = None
 
-class RunPage(ResultList[RunView], frozen=True, kw_only=True):
-    runs: list[RunView]
+class RunPage(ResultList[Run], frozen=True, kw_only=True):
+    runs: list[Run]
     count: int
 
-class RunView(Result, frozen=True, kw_only=True):
-    id: str
-    topology: str
-    topology_hash: str
-    state: Literal["running", "completed", "failed"]
-    principal: str
-    agent_id: str
-    namespace: str
-    created_at: datetime
-    updated_at: datetime
-    inputs: dict[str, Any] | None = None
-    owner: str | None = None
-    lease_until: datetime | None = None
-    error: str | None = None
+class Sample(Result, frozen=True, kw_only=True):
+    title: str
+    content: str
+    speaker: str | None = None
+    source_uri: str | None = None
 
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
@@ -2009,6 +2107,10 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     query: str | None = None
     source_uri: str | None = None
 
+class SeenAgent(Agent, frozen=True, kw_only=True):
+    last_seen_at: datetime
+    """Time of its last change here."""
+
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""
 
@@ -2028,7 +2130,7 @@ class SegmentOutcome(Result, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | None = None
     """A link to the other memory that needs a person's decision."""
     model: str | None = None
-    helpers: list[HelperResult] | None = None
+    helpers: list[HelperOutput] | None = None
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates.
     """
@@ -2037,16 +2139,8 @@ class SessionClearResult(Result, frozen=True, kw_only=True):
     cleared: int
 
 class SessionGetResult(Result, frozen=True, kw_only=True):
-    session: SessionView | None
+    session: ProviderSession | None
     """Null if there is no session or it has expired."""
-
-class SessionView(Result, frozen=True, kw_only=True):
-    provider: str
-    session_id: str
-    channel: str
-    principal: str
-    namespace: str
-    expires_at: datetime | None = None
 
 class SetStandardResult(Result, frozen=True, kw_only=True):
     set: bool
@@ -2086,7 +2180,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | None = None
     """Id of the current version, if another one was requested."""
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -2098,7 +2192,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     """Tokens of the reflections as sent."""
     memories_dropped: int
     """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedGroup]
     degraded: str | None = None
 
 class SkillDeleteResult(Result, frozen=True, kw_only=True):
@@ -2112,7 +2206,7 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
-    resources: list[ResourceView]
+    resources: list[File]
     signed: bool
     """Whether the signature of a node of this store matches the content."""
     origin: str
@@ -2198,7 +2292,7 @@ class SkillView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     current: bool
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
@@ -2256,7 +2350,7 @@ class StaleView(Result, frozen=True, kw_only=True):
     invalidating_id: str | None = None
     """Its replacement, if there is one that you may see."""
 
-class StalenessView(Result, frozen=True, kw_only=True):
+class Staleness(Result, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
     reason: Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
@@ -2294,10 +2388,12 @@ class StepCounts(Result, frozen=True, kw_only=True):
 
 class StepResult(Result, frozen=True, kw_only=True):
     run_id: str
-    phase: PhaseView
+    phase: Phase
     lease_until: datetime
 
-class StepRollbackView(Result, frozen=True, kw_only=True):
+class StepRollback(Result, frozen=True, kw_only=True):
+    """One step of a run that was rolled back, or the error."""
+
     change: int
     step: str
     memory_id: str
@@ -2326,30 +2422,12 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
     redacted: list[str] | None = None
     """Kinds of secrets that were redacted."""
 
-class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
+class SubscribeResult(Subscription, frozen=True, kw_only=True):
     secret: str | None = None
-    """The generated secret, shown only once."""
 
-class SubscriptionPage(ResultList[SubscriptionView], frozen=True, kw_only=True):
-    subscriptions: list[SubscriptionView]
-    count: int
+class Subscription(Result, frozen=True, kw_only=True):
+    """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""
 
-class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
-    id: str
-    place: int
-    """Everything after this change is sent or resent."""
-    requeued: int
-    """Number of requeued dead letters; they are sent first."""
-
-class SubscriptionTestResult(Result, frozen=True, kw_only=True):
-    id: str
-    ok: bool
-    status: int | None = None
-    """HTTP status of the receiver."""
-    error: str | None = None
-    milliseconds: int
-
-class SubscriptionView(Result, frozen=True, kw_only=True):
     id: str
     agent_id: str
     url: str
@@ -2364,10 +2442,31 @@ class SubscriptionView(Result, frozen=True, kw_only=True):
     delivered: int
     dead: int
     """Number of dead letters."""
-    next_try_at: datetime | None = None
     last_error: str | None = None
     last_at: datetime | None = None
     created_at: datetime
+    next_try_at: datetime | None = None
+
+class SubscriptionPage(ResultList[Subscription], frozen=True, kw_only=True):
+    subscriptions: list[Subscription]
+    count: int
+
+class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
+    id: str
+    place: int
+    """Everything after this change is sent or resent."""
+    requeued: int
+    """Number of requeued dead letters; they are sent first."""
+
+class SubscriptionTestResult(Result, frozen=True, kw_only=True):
+    """The receiver's answer to a test event."""
+
+    id: str
+    ok: bool
+    status: int | None = None
+    """HTTP status of the receiver."""
+    error: str | None = None
+    milliseconds: int
 
 class Suggestion(Result, frozen=True, kw_only=True):
     offer_id: str
@@ -2386,6 +2485,12 @@ class Suggestions(ResultList[Suggestion], frozen=True, kw_only=True):
     count: int
     suggestions: list[Suggestion]
     dry_run: bool
+
+class SummarizedConversation(Conversation, frozen=True, kw_only=True):
+    """A conversation and the text of its summary."""
+
+    summary: str | None = None
+    """Id of the summary memory."""
 
 class SyncDigest(Result, frozen=True, kw_only=True):
     node: str
@@ -2535,11 +2640,11 @@ class Task(Result, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     repeat: str | None = None
-    target: str
+    target: str | None
     """Argument of the handler: a URL, a command or a name."""
     payload: dict[str, Any]
-    channel: str
-    reply_to: str
+    channel: str | None
+    reply_to: str | None
     owner: str | None = None
     """Current lease holder."""
     cancel_asked: bool
@@ -2646,8 +2751,8 @@ class UpdateResult(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class UsagePage(ResultList[UsageView], frozen=True, kw_only=True):
-    usage: list[UsageView]
+class UsagePage(ResultList[ModelUsage], frozen=True, kw_only=True):
+    usage: list[ModelUsage]
     count: int
     cost: str
     daily_tokens: int
@@ -2676,42 +2781,28 @@ class UsageReportResult(ResultList[UsageSum], frozen=True, kw_only=True):
 
 class UsageReserveResult(Result, frozen=True, kw_only=True):
     reservation: str
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     """The budgets that cover it, before this reservation."""
     cost: str | None = None
     currency: str | None = None
 
 class UsageSum(Result, frozen=True, kw_only=True):
+    """Totals of a group of calls."""
+
+    day: str | None = None
+    principal: str | None = None
+    model: str | None = None
+    session: str | None = None
+    currency: str | None = None
     calls: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
-    total_tokens: int
+    cost: str
     unpriced_calls: int
     """Calls without a price; not included in `cost`."""
-    cost: str
-    currency: str | None = None
-    day: str | None = None
-    principal: str | None = None
-    model: str | None = None
-    session: str | None = None
-
-class UsageView(Result, frozen=True, kw_only=True):
-    day: str
-    task: str
-    model: str
-    calls: int
-    answered: int
-    """Calls with a valid answer."""
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    """Input tokens read from the provider's cache."""
-    spent_tokens: int
-    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
-    cost: str
-    """Exact cost in your currency, by the configured prices."""
+    total_tokens: int
 
 class VerifyResult(Result, frozen=True, kw_only=True):
     intact: bool

@@ -15,7 +15,7 @@ from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.service import PeerToken
 from holdfast.features.sync.quorum import pending_acks as ack_store
-from holdfast.features.usage import model_calls
+from holdfast.features.usage import service as usage_service
 from holdfast.features.webhooks import store as webhooks
 from holdfast.kernel.journal import journal
 from holdfast.kernel.records.change import Change
@@ -102,7 +102,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     with hold.ctx.store.transaction() as session:
         llm_store.cache_answer(session, "a question", "a model", "an answer", NOW.at)
         asked = {"id": "a call", "agent": "ai:tester@here", "task": "tags", "model": "a model", "tokens": 7}
-        model_calls.reserve_tokens(session, **asked, now=NOW.at)
+        usage_service.reserve_tokens(session, **asked, now=NOW.at)
         waits = Change(
             origin="elsewhere.1-0", n=1, at=1, actor="ai:b@y", op="update", kind="memory", record="m", delta=""
         )

@@ -15,8 +15,8 @@ from holdfast.features.memories.read_memories import check_scope_change, find_na
 from holdfast.features.memories.store_memory import require_free_title
 from holdfast.features.memories.views import notified_or_unset
 from holdfast.features.namespaces.model import Policy
-from holdfast.features.namespaces.policy import require_policy_admin
-from holdfast.features.people import read_interactions as interactions
+from holdfast.features.namespaces.service import require_policy_admin
+from holdfast.features.people import interactions
 from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ChangedSince, Conflict, HistoryCompacted, NotFound

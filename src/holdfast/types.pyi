@@ -1631,6 +1631,8 @@ class PeerTakeResult(Result, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 class PeerToken(Result, frozen=True, kw_only=True):
+    """The node and public key of a store. Not secret."""
+
     node: str
     token: str
     public_key: str

@@ -25,7 +25,7 @@ from holdfast.features.reflections.list_stale import list_computed_notices
 from holdfast.features.reflections.propagate import InvalidationListener
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import model as skill_kinds
-from holdfast.features.sync import conflict_store
+from holdfast.features.sync import conflicts
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.read_changes import VersionVectorListener
 from holdfast.features.usage import service as usage_service
@@ -84,7 +84,7 @@ def retry_quarantined(ctx: Context) -> None:
 def collect_expired(ctx: Context, tx: Transaction) -> None:
     """Delete expired data of features: old conflicts, due notices, recalls, cached model answers."""
     for record, cell in tx.session.rows("conflict_excess", most=MAX_CONFLICTS_PER_FIELD):
-        conflict_store.drop_excess_values(tx, record, cell)
+        conflicts.drop_excess_values(tx, record, cell)
     propagate.collect_ended(tx)
     recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
     llm_store.prune_answers(tx.session, tx.now)

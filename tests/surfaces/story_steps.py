@@ -5,7 +5,7 @@ from typing import Any
 
 from four_surfaces import AGENT
 
-from holdfast.features.sync.peers.token import PeerToken
+from holdfast.features.sync.peers.service import PeerToken
 
 POOL = "The connection pool keeps ten connections for all of the workers of the server."
 CURATING: list[tuple[Any, ...]] = [

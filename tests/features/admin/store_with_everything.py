@@ -13,7 +13,7 @@ from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
 from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.peers.token import PeerToken
+from holdfast.features.sync.peers.service import PeerToken
 from holdfast.features.sync.quorum import pending_acks as ack_store
 from holdfast.features.usage import service as usage_service
 from holdfast.features.webhooks import store as webhooks

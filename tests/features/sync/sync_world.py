@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 import holdfast
-from holdfast.features.sync import conflict_store
+from holdfast.features.sync import conflicts
 from holdfast.features.sync.apply_changes import SyncResult
 from holdfast.features.sync.exchange import LocalEndpoint, apply_pages, read_missing_pages
 from holdfast.kernel.context import Progress
@@ -252,8 +252,8 @@ class World:
         """Write an unknown field, as a newer release would."""
         id = self.one(store, a).id
         with store.ctx.transaction() as write:
-            unknown = conflict_store.Conflict("", "memory", id, id, "mood", Stamp(0, ""), 0, "", "")
-            conflict_store.resolve_conflict(write, unknown, ["glad", "sad"][b % 2])
+            unknown = conflicts.Conflict("", "memory", id, id, "mood", Stamp(0, ""), 0, "", "")
+            conflicts.replace_values(write, unknown, ["glad", "sad"][b % 2])
 
     # Conflicts.
 

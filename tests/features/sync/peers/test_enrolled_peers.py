@@ -18,7 +18,7 @@ from holdfast.features.sync.peers.request_signature import (
     request_message,
     to_headers,
 )
-from holdfast.features.sync.peers.token import PeerToken, parse_token
+from holdfast.features.sync.peers.service import PeerToken, parse_token
 from holdfast.kernel import timestamps as moment
 from holdfast.kernel.context import Caller, read_clock
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid

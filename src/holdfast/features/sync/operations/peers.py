@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 from holdfast.features.sync.peers import certificates
 from holdfast.features.sync.peers import service as peers
 from holdfast.features.sync.peers.certificates import CertificateResult
+from holdfast.features.sync.peers.service import PeerToken
 from holdfast.features.sync.peers.store import Peer
-from holdfast.features.sync.peers.token import PeerToken
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 

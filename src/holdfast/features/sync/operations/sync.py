@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.sync import compact_journal, read_changes, status
 from holdfast.features.sync import conflicts as conflict_service
-from holdfast.features.sync.apply_changes import MAX_ERRORS, RejectedChangeView
+from holdfast.features.sync.apply_changes import MAX_ERRORS, RejectedChangeView, SyncResult
 from holdfast.features.sync.bundles.service import BundleExportResult, BundleImportResult, read_bundle, write_bundle
 from holdfast.features.sync.compact_journal import CompactResult
 from holdfast.features.sync.exchange import ExchangeResult, sync_with
@@ -99,32 +99,27 @@ def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
         errors=[one for many in errors for one in many][:MAX_ERRORS],
         forked=sorted(done.forked_origins),
         given_again=sum(one.renamed_count for one in done.repairs) if done.repairs else UNSET,
-        **(_plan_fields(request.direction, done) if request.dry_run else _count_fields(request.direction, done)),
+        **_describe_direction(request.direction, done, dry_run=request.dry_run),
     )
 
 
-def _count_fields(direction: str, done: ExchangeResult) -> dict[str, Any]:
-    match direction:
-        case "pull":
-            return {"imported": done.pulled.memory_count}
-        case "push":
-            return {"exported": done.pushed.memory_count}
-        case _:
-            return {"pulled": done.pulled.memory_count, "pushed": done.pushed.memory_count}
+def _describe_direction(direction: str, done: ExchangeResult, *, dry_run: bool) -> dict[str, Any]:
+    """Return the counts of each direction, or in a dry run its plan."""
+    results = {"pull": done.pulled, "push": done.pushed}
+    selected = results if direction == "merge" else {direction: results[direction]}
+    if dry_run:
+        return {"dry_run": True} | {name: _plan(result) for name, result in selected.items()}
+    names = {"pull": "pulled", "push": "pushed"} if direction == "merge" else {"pull": "imported", "push": "exported"}
+    return {names[name]: result.memory_count for name, result in selected.items()}
 
 
-def _plan_fields(direction: str, done: ExchangeResult) -> dict[str, Any]:
-    plans = {"pull": done.pulled, "push": done.pushed}
-    selected = plans if direction == "merge" else {direction: plans[direction]}
-    return {"dry_run": True} | {
-        name: SyncPlan(
-            new=len(result.new),
-            update=result.memory_count - len(result.new),
-            noop=len(result.unchanged - result.updated - result.new),
-            links=len(result.links),
-        )
-        for name, result in selected.items()
-    }
+def _plan(result: SyncResult) -> SyncPlan:
+    return SyncPlan(
+        new=len(result.new),
+        update=result.memory_count - len(result.new),
+        noop=len(result.unchanged - result.updated - result.new),
+        links=len(result.links),
+    )
 
 
 class SyncDigest(Struct, frozen=True, kw_only=True):

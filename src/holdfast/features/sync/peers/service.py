@@ -1,25 +1,78 @@
 """Enrol peers and set which namespaces each may read and write."""
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.peers import token as peer_token
 from holdfast.features.sync.peers.client import parse_address
 from holdfast.features.sync.peers.store import Peer
-from holdfast.features.sync.peers.token import PeerToken
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal import journal
 from holdfast.kernel.net import fingerprint
+from holdfast.kernel.records.fields import PRIVATE, Named, computed
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, validate_patterns
 from holdfast.kernel.storage.port import Session
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 ALL_NAMESPACES = (EVERYTHING,)
+PEER_PREFIX = "hfpeer1_"
+KEY_BYTES = 32
+CHECKSUM_BYTES = 6
+
+
+class PeerToken(Struct, frozen=True):
+    """The node and public key of a store. Not secret."""
+
+    node: str
+    public_key: Annotated[bytes, PRIVATE]
+
+    @computed
+    def token(self) -> str:
+        """One line of text; the other store enrols this one with it. Contains no secret."""
+        payload = self.public_key + self.node.encode()
+        return PEER_PREFIX + urlsafe_b64encode(payload + _checksum(payload)).decode().rstrip("=")
+
+    @computed
+    def public_key_text(self) -> Annotated[str, Named("public_key")]:
+        return self.public_key.hex()
+
+
+def parse_token(text: str) -> PeerToken:
+    """Parse a token; raises Invalid if it was not copied completely."""
+    text = "".join(text.split())
+    try:
+        raw = urlsafe_b64decode(text.removeprefix(PEER_PREFIX) + "=" * (-len(text.removeprefix(PEER_PREFIX)) % 4))
+        payload, check = raw[:-CHECKSUM_BYTES], raw[-CHECKSUM_BYTES:]
+        token = PeerToken(payload[KEY_BYTES:].decode(), payload[:KEY_BYTES])
+    except ValueError:
+        raise _token_error() from None
+    if (
+        not text.startswith(PEER_PREFIX)
+        or _checksum(payload) != check
+        or not token.node.isprintable()
+        or not token.node
+    ):
+        raise _token_error()
+    return token
+
+
+def _checksum(payload: bytes) -> bytes:
+    return sha256(b"holdfast peer" + payload).digest()[:CHECKSUM_BYTES]
+
+
+def _token_error() -> Invalid:
+    return Invalid(
+        "token: incomplete or invalid. Copy the whole line that `holdfast sync peers token` prints on the other store.",
+        fields=["token"],
+    )
 
 
 def get_own_token(ctx: Context) -> PeerToken:
@@ -45,7 +98,7 @@ def add_peer(
     ctx.caller.require_all_namespaces()
     if not _NAME.fullmatch(name):
         raise Invalid("name: 1 to 64 letters, digits or _ . -", fields=["name"])
-    parsed = peer_token.parse_token(token)
+    parsed = parse_token(token)
     peer = Peer(
         name=name,
         node=parsed.node,
@@ -100,7 +153,7 @@ def change_peer(
             else None,
         )
         if token is not None:
-            after = _replace_key(after, peer_token.parse_token(token))
+            after = _replace_key(after, parse_token(token))
         peers.put_peer(write.session, after)
     return after
 

@@ -13,20 +13,21 @@ from holdfast.features.transfer.operations import Envelope as Envelope
 from holdfast.kernel.registry.encoding import Result as Result
 from holdfast.kernel.registry.encoding import ResultList as ResultList
 
-class AgentPage(ResultList[AgentView], frozen=True, kw_only=True):
-    agents: list[AgentView]
-    count: int
+class Agent(Result, frozen=True, kw_only=True):
+    """A registered agent."""
 
-class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
-    registered: bool
-    id: str
-
-class AgentView(Result, frozen=True, kw_only=True):
     agent_id: str
     agent_type: str
-    capabilities: list[str]
     registered_at: datetime
-    last_seen_at: datetime
+    capabilities: list[str]
+
+class AgentPage(ResultList[SeenAgent], frozen=True, kw_only=True):
+    agents: list[SeenAgent]
+    count: int
+
+class AgentRegisterResult(SeenAgent, frozen=True, kw_only=True):
+    registered: bool
+    id: str
 
 class ApproveResult(Result, frozen=True, kw_only=True):
     approved: bool
@@ -145,20 +146,27 @@ class Branch(ResultList[Branch], frozen=True, kw_only=True):
     subtree_count: int
     children: list[Branch]
 
-class BudgetView(Result, frozen=True, kw_only=True):
+class Budget(Result, frozen=True, kw_only=True):
+    """A limit on tokens or cost per period."""
+
     principal: str
     """`*` is everyone together."""
     model: str
     period: Literal["day", "month"]
-    since: str
     tokens: int | None = None
-    tokens_left: int | None = None
     cost: str | None = None
-    cost_left: str | None = None
     currency: str | None = None
 
-class Budgets(ResultList[BudgetView], frozen=True, kw_only=True):
-    budgets: list[BudgetView]
+class BudgetStatus(Budget, frozen=True, kw_only=True):
+    """A budget and what is left of it in the current period."""
+
+    since: str
+    """First day of the period."""
+    tokens_left: int | None = None
+    cost_left: str | None = None
+
+class Budgets(ResultList[BudgetStatus], frozen=True, kw_only=True):
+    budgets: list[BudgetStatus]
     count: int
 
 class BuildContextResult(Result, frozen=True, kw_only=True):
@@ -228,6 +236,8 @@ class CaptureResult(Result, frozen=True, kw_only=True):
     notes: list[str]
 
 class CertificateResult(Result, frozen=True, kw_only=True):
+    """Paths of a certificate and its key."""
+
     certificate: str
     key: str
     ca: str
@@ -271,11 +281,7 @@ class ClaimView(Result, frozen=True, kw_only=True):
     """Fencing token: heartbeat and finish need it."""
     task: Task
 
-class ClearPolicyResult(Result, frozen=True, kw_only=True):
-    cleared: bool
-    namespace: str
-
-class ClearStandardResult(Result, frozen=True, kw_only=True):
+class ClearResult(Result, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -323,8 +329,27 @@ class ConclusionDraft(MethodInfo, frozen=True, kw_only=True):
     title: str
     content: str
 
-class ConflictPage(ResultList[ConflictView], frozen=True, kw_only=True):
-    conflicts: list[ConflictView]
+class Conflict(Result, frozen=True, kw_only=True):
+    """A concurrent value of a field that lost and that no later edit replaced."""
+
+    id: str
+    kind: str
+    memory_id: str
+    field: str
+    found_at: datetime
+    namespace: str
+    title: str
+
+class ConflictDetails(Conflict, frozen=True, kw_only=True):
+    """Two concurrent values of a field: one is shown, the other is kept."""
+
+    shown: ConflictSide
+    other: ConflictSide
+    mine: Literal["shown", "other"] | None = None
+    """The value that this store wrote, if it wrote exactly one."""
+
+class ConflictPage(ResultList[ConflictDetails], frozen=True, kw_only=True):
+    conflicts: list[ConflictDetails]
     count: int
     total: int
 
@@ -336,20 +361,14 @@ class ConflictResolveResult(Result, frozen=True, kw_only=True):
     other_id: str | None = None
     """The memory that now holds the other value, if both were kept."""
 
-class ConflictView(Result, frozen=True, kw_only=True):
-    """Two concurrent values of a field: one is shown, the other is kept."""
+class ConflictSide(Result, frozen=True, kw_only=True):
+    """One value of a conflict and its author."""
 
-    id: str
-    kind: str
     memory_id: str
-    namespace: str
-    title: str
-    field: str
-    shown: SideView
-    other: SideView
-    found_at: datetime
-    mine: Literal["shown", "other"] | None = None
-    """The value that this store wrote, if it wrote exactly one."""
+    value: Any
+    actor: str | None = None
+    origin: str
+    at: datetime
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
     id: str
@@ -404,24 +423,42 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
     """Relation of the whole texts: same, near, update, conflict or other."""
     similarity: float
 
+class Conversation(Result, frozen=True, kw_only=True):
+    """Turns of one person on a channel, with a summary of the earlier ones."""
+
+    id: str
+    channel: str
+    principal: str
+    agent_id: str
+    namespace: str
+    state: Literal["active", "closing", "closed"]
+    started_at: datetime
+    last_at: datetime
+    closed_at: datetime | None = None
+    turns: int
+    """Number of turns; they are numbered from 1."""
+    covered: int
+    """Number of the last turn that the summary covers."""
+    summary_id: str | None = None
+    pruned: bool
+    """Whether its turns are archived."""
+
 class ConversationConsolidateResult(Result, frozen=True, kw_only=True):
-    ran: bool
+    """What was done, or the gate that prevented the run."""
+
+    gate: Literal["lease", "time", "conversations"] | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
     closed: int
     pruned: int
     outcomes_archived: int
     outcomes_dropped: int
     interactions_erased: int
-    gate: Literal["lease", "time", "conversations"] | None = None
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
+    ran: bool
 
 class ConversationDetail(ResultList[TurnView], frozen=True, kw_only=True):
-    conversation: ConversationView
+    conversation: SummarizedConversation
     turns: list[TurnView]
     count: int
-
-class ConversationReapResult(Result, frozen=True, kw_only=True):
-    closed: list[str]
-    pruned: list[str]
 
 class ConversationSayResult(Result, frozen=True, kw_only=True):
     conversation_id: str
@@ -429,25 +466,8 @@ class ConversationSayResult(Result, frozen=True, kw_only=True):
     """Whether a new conversation was started."""
     turns: list[TurnView]
 
-class ConversationView(Result, frozen=True, kw_only=True):
-    id: str
-    state: Literal["active", "closing", "closed"]
-    channel: str
-    principal: str
-    namespace: str
-    agent_id: str
-    started_at: datetime
-    last_at: datetime
-    turns: int
-    covered: int
-    """Number of the last turn that the summary covers."""
-    closed_at: datetime | None = None
-    summary: str | None = None
-    summary_id: str | None = None
-    pruned: bool | None = None
-
-class Conversations(ResultList[ConversationView], frozen=True, kw_only=True):
-    conversations: list[ConversationView]
+class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=True):
+    conversations: list[SummarizedConversation]
     count: int
 
 class CurateAction(Result, frozen=True, kw_only=True):
@@ -523,11 +543,9 @@ class DeleteResult(Result, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class DeliveryPage(ResultList[DeliveryView], frozen=True, kw_only=True):
-    deliveries: list[DeliveryView]
-    count: int
+class Delivery(Result, frozen=True, kw_only=True):
+    """Delivery state of one event for one subscription."""
 
-class DeliveryView(Result, frozen=True, kw_only=True):
     subscription_id: str
     seq: int
     event: str
@@ -538,6 +556,10 @@ class DeliveryView(Result, frozen=True, kw_only=True):
     """Last HTTP status of the receiver."""
     error: str | None = None
     at: datetime
+
+class DeliveryPage(ResultList[Delivery], frozen=True, kw_only=True):
+    deliveries: list[Delivery]
+    count: int
 
 class DependentView(Result, frozen=True, kw_only=True):
     id: str
@@ -569,10 +591,9 @@ class DismissResult(Result, frozen=True, kw_only=True):
     offer_id: str
     namespace: str
 
-class DoctorReport(Result, frozen=True, kw_only=True):
+class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
+    sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
-    """The worst severity of all sections."""
-    sections: list[SectionView]
 
 class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
@@ -616,12 +637,13 @@ class EntityResult(Result, frozen=True, kw_only=True):
     also: list[str] | None = None
     """Ids of other entities with that name."""
 
-class ErasureView(Result, frozen=True, kw_only=True):
+class ErasureResult(Result, frozen=True, kw_only=True):
+    """Record of an erasure, without any of the erased data."""
+
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
     at: datetime
     agent_id: str
-    """The agent that erased it."""
     counts: dict[str, int]
     """Number of erased records by kind."""
 
@@ -657,9 +679,9 @@ class ExportedFile(Result, frozen=True, kw_only=True):
     content: str | None = None
     encoding: Literal["utf-8", "base64"] | None = None
 
-class FactHistory(ResultList[PastValueView], frozen=True, kw_only=True):
+class FactHistory(ResultList[PastValue], frozen=True, kw_only=True):
     key: str
-    past: list[PastValueView]
+    past: list[PastValue]
     """Oldest first."""
     count: int
 
@@ -723,10 +745,6 @@ class FindPathsResult(Result, frozen=True, kw_only=True):
 
 class Finding(Result, frozen=True, kw_only=True):
     seq: int
-    what: str
-
-class FindingView(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
     what: str
 
 class FinishResult(Result, frozen=True, kw_only=True):
@@ -799,6 +817,12 @@ class GraphResult(Result, frozen=True, kw_only=True):
     text: str | None = None
     """The diagram."""
 
+class HealthSection(Result, frozen=True, kw_only=True):
+    name: str
+    facts: dict[str, Any]
+    findings: list[Problem]
+    severity: Literal["ok", "warn", "critical"]
+
 class HeartbeatResult(Result, frozen=True, kw_only=True):
     id: str
     stop: bool
@@ -824,40 +848,20 @@ class HitRating(Result, frozen=True, kw_only=True):
     utility: float
     """From -1 to 1, over all verdicts on this memory."""
 
-class HookAnswer(Result, frozen=True, kw_only=True):
-    name: str
+class HookList(ResultList[LifecycleHook], frozen=True, kw_only=True):
+    hooks: list[LifecycleHook]
+    count: int
+
+class HookRun(Result, frozen=True, kw_only=True):
+    """The outcome of one hook call."""
+
     decision: Literal["allow", "modify", "ask", "deny"]
-    reason: str | None = None
+    reason: str | None
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
     milliseconds: int
-
-class HookList(ResultList[HookView], frozen=True, kw_only=True):
-    hooks: list[HookView]
-    count: int
-
-class HookView(Result, frozen=True, kw_only=True):
     name: str
-    event: Literal[
-        "pre_store",
-        "post_store",
-        "pre_recall",
-        "post_recall",
-        "pre_delete",
-        "post_delete",
-        "pre_link",
-        "post_link",
-        "pre_reflect",
-        "post_reflect",
-    ]
-    command: list[str] | None = None
-    python: str | None = None
-    match: list[str]
-    timeout: float
-    on_error: Literal["allow", "deny"] | None = None
-    operations: list[str]
-    """Operations that the hook runs for."""
 
 class HooksTestResult(Result, frozen=True, kw_only=True):
     event: Literal[
@@ -874,7 +878,7 @@ class HooksTestResult(Result, frozen=True, kw_only=True):
     ]
     decision: Literal["allow", "modify", "ask", "deny"]
     """The strictest decision, which would apply to the operation."""
-    hooks: list[HookAnswer]
+    hooks: list[HookRun]
     passed_over: list[str]
     """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
@@ -914,9 +918,9 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
     arrays: dict[str, ImportCounts]
     dry_run: bool
 
-class InboxPage(ResultList[NoticeView], frozen=True, kw_only=True):
+class InboxPage(ResultList[Notice], frozen=True, kw_only=True):
     agent_id: str
-    messages: list[NoticeView]
+    messages: list[Notice]
     count: int
     unread_only: bool
 
@@ -961,42 +965,49 @@ class IngestResult(Result, frozen=True, kw_only=True):
     ingested_memory_ids: list[str]
     notes: list[str]
 
+class Interaction(Result, frozen=True, kw_only=True):
+    """One decision. Immutable, except that its text can be erased.
+
+    Fields that were not given, or that the namespace policy omits, are missing in answers.
+    """
+
+    id: str
+    namespace: str
+    agent_id: str
+    principal: str | None
+    """The person who asked."""
+    name: str | None
+    """Their display name."""
+    channel: str | None
+    action: str | None
+    """Requested action, such as a tool."""
+    status: Literal["ok", "error", "denied"]
+    reason: str | None
+    """Reason of the denial or error."""
+    provider: str | None
+    model: str | None
+    conversation_id: str | None
+    at: datetime
+    texts: Literal["keep", "hash", "omit"]
+    """How the text is stored."""
+    input: str | None
+    output: str | None
+    input_digest: str | None
+    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
+    output_digest: str | None
+    took_ms: int | None = None
+    """Duration in milliseconds."""
+    erased: Literal[True] | None = None
+
 class InteractionEraseResult(Result, frozen=True, kw_only=True):
     erased: int
 
-class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(Interaction, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
-class InteractionView(Result, frozen=True, kw_only=True):
-    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
-
-    id: str
-    at: datetime
-    status: Literal["ok", "error", "denied"]
-    agent_id: str
-    namespace: str
-    texts: Literal["keep", "hash", "omit"]
-    """How the text is stored."""
-    principal: str | None = None
-    name: str | None = None
-    channel: str | None = None
-    action: str | None = None
-    reason: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    took_ms: int | None = None
-    conversation_id: str | None = None
-    input: str | None = None
-    output: str | None = None
-    input_digest: str | None = None
-    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
-    output_digest: str | None = None
-    erased: bool | None = None
-    """Whether text and person were erased."""
-
-class Interactions(ResultList[InteractionView], frozen=True, kw_only=True):
-    interactions: list[InteractionView]
+class Interactions(ResultList[Interaction], frozen=True, kw_only=True):
+    interactions: list[Interaction]
     count: int
     totals: dict[str, int]
     """Total number by decision."""
@@ -1072,15 +1083,9 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     problems: list[Problem]
     dry_run: bool
 
-class KeyCreateResult(KeyView, frozen=True, kw_only=True):
-    key: str
-    """The secret, shown only once."""
+class Key(Result, frozen=True, kw_only=True):
+    """A key without its secret, of which only a hash is stored."""
 
-class KeyPage(ResultList[KeyView], frozen=True, kw_only=True):
-    keys: list[KeyView]
-    count: int
-
-class KeyView(Result, frozen=True, kw_only=True):
     id: str
     name: str
     scope: Literal["read", "write", "admin"]
@@ -1088,6 +1093,14 @@ class KeyView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     revoked_at: datetime | None = None
+
+class KeyCreateResult(Key, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown only once."""
+
+class KeyPage(ResultList[Key], frozen=True, kw_only=True):
+    keys: list[Key]
+    count: int
 
 class KgQueryResult(ResultList[ReachedMemory], frozen=True, kw_only=True):
     source_id: str
@@ -1113,6 +1126,14 @@ class LessonAddResult(Result, frozen=True, kw_only=True):
     archived: list[str]
     """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
 
+class LessonProposal(Result, frozen=True, kw_only=True):
+    """A lesson proposed because several outcomes say the same."""
+
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    outcomes: list[str]
+
 class LessonView(Result, frozen=True, kw_only=True):
     id: str
     """A memory id: lessons can be recalled, linked and deleted like any memory."""
@@ -1131,6 +1152,10 @@ class LessonView(Result, frozen=True, kw_only=True):
 class Lessons(ResultList[LessonView], frozen=True, kw_only=True):
     lessons: list[LessonView]
     count: int
+
+class LifecycleHook(Rule, frozen=True, kw_only=True):
+    operations: list[str]
+    """Operations that the hook runs for."""
 
 class LimitationAddResult(Result, frozen=True, kw_only=True):
     limitation: LimitationView
@@ -1336,7 +1361,8 @@ class MissingSegment(Result, frozen=True, kw_only=True):
     title: str | None = None
 
 class ModelReport(Result, frozen=True, kw_only=True):
-    status: Literal["ok", "critical"]
+    """The outcome of a test call."""
+
     provider: str
     model: str
     """The configured model."""
@@ -1351,14 +1377,28 @@ class ModelReport(Result, frozen=True, kw_only=True):
     problem: str | None = None
     daily_tokens: int
     left_today: int
+    status: Literal["ok", "critical"]
 
-class NameView(Result, frozen=True, kw_only=True):
-    name: str
-    stands_for: str | None
-    display: str
+class ModelUsage(Result, frozen=True, kw_only=True):
+    """Calls of the store's own model, of a task and a day."""
 
-class Names(ResultList[NameView], frozen=True, kw_only=True):
-    names: list[NameView]
+    day: str
+    task: str
+    model: str
+    calls: int
+    answered: int
+    """Calls with a valid answer."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Input tokens read from the provider's cache."""
+    spent_tokens: int
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
+    cost: str
+    """Exact cost in your currency, by the configured prices."""
+
+class Names(ResultList[Principal], frozen=True, kw_only=True):
+    names: list[Principal]
     count: int
 
 class NamespaceCount(Result, frozen=True, kw_only=True):
@@ -1380,7 +1420,9 @@ class NodeView(Result, frozen=True, kw_only=True):
     namespace: str
     kind: str
 
-class NoticeView(Result, frozen=True, kw_only=True):
+class Notice(Result, frozen=True, kw_only=True):
+    """A message between agents. It belongs to one store and is not a memory."""
+
     id: str
     sender: str
     to: str
@@ -1432,27 +1474,29 @@ class OnboardingView(Result, frozen=True, kw_only=True):
     step: Literal["introduce", "help", "personality", "tasks", "projects"]
     hint: str
 
+class Outcome(Result, frozen=True, kw_only=True):
+    """What came of something that was done."""
+
+    id: str
+    at: datetime
+    principal: str
+    agent_id: str
+    namespace: str
+    domain: str
+    score: Literal[-1, 0, 1]
+    what: str
+    source: str
+    lesson_id: str | None = None
+
 class OutcomeRecordResult(Result, frozen=True, kw_only=True):
     id: str
     lesson: LessonView | None = None
     """The lesson this outcome counted for, after the change."""
-    proposes: ProposalView | None = None
+    proposes: LessonProposal | None = None
     """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
-class OutcomeView(Result, frozen=True, kw_only=True):
-    id: str
-    at: datetime
-    score: int
-    domain: str
-    what: str
-    principal: str
-    agent_id: str
-    namespace: str
-    source: str
-    lesson_id: str | None = None
-
-class Outcomes(ResultList[OutcomeView], frozen=True, kw_only=True):
-    outcomes: list[OutcomeView]
+class Outcomes(ResultList[Outcome], frozen=True, kw_only=True):
+    outcomes: list[Outcome]
     count: int
 
 class Page(ResultList[MemoryView], frozen=True, kw_only=True):
@@ -1483,12 +1527,31 @@ class PartView(Result, frozen=True, kw_only=True):
     degraded: str | None = None
     """Why the part is incomplete, if something failed."""
 
-class PastValueView(Result, frozen=True, kw_only=True):
-    at: datetime
-    agent_id: str
+class PastValue(Result, frozen=True, kw_only=True):
+    """A value of a fact and when it was set."""
+
     value: str | None
     """Null if the fact was deleted."""
+    at: datetime
+    agent_id: str
     confidence: float | None = None
+
+class Peer(Result, frozen=True, kw_only=True):
+    """An enrolled store: identity, address, and the namespaces it may read and write."""
+
+    name: str
+    node: str
+    url: str | None = None
+    tell: list[str]
+    """Patterns of the namespaces it may read."""
+    take: list[str]
+    """Patterns of the namespaces it may write."""
+    admin: bool
+    """Whether policies, grants, standards and erasure requests are accepted from it."""
+    fingerprint: str | None = None
+    """SHA-256 of its pinned server certificate."""
+    enrolled_at: datetime
+    public_key: str
 
 class PeerFeed(Result, frozen=True, kw_only=True):
     protocol: int
@@ -1514,15 +1577,14 @@ class PeerHello(Result, frozen=True, kw_only=True):
     doubted: list[str]
     """Forked origins: their changes here differ from those of the sender."""
 
-class PeerPage(ResultList[PeerView], frozen=True, kw_only=True):
-    peers: list[PeerView]
+class PeerPage(ResultList[Peer], frozen=True, kw_only=True):
+    peers: list[Peer]
     count: int
 
-class PeerStatusView(Result, frozen=True, kw_only=True):
+class PeerStatus(Result, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
-    """Its name as a peer, else its address, else its node."""
     state: Literal["ok", "failing", "unheard"]
     url: str | None = None
     node: str | None = None
@@ -1569,21 +1631,9 @@ class PeerTakeResult(Result, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 class PeerToken(Result, frozen=True, kw_only=True):
+    node: str
     token: str
-    """One line of text; the other store enrols this one with it. Contains no secret."""
-    node: str
     public_key: str
-
-class PeerView(Result, frozen=True, kw_only=True):
-    name: str
-    node: str
-    public_key: str
-    tell: list[str]
-    take: list[str]
-    admin: bool
-    enrolled_at: datetime
-    url: str | None = None
-    fingerprint: str | None = None
 
 class PendingAction(Result, frozen=True, kw_only=True):
     id: str
@@ -1625,14 +1675,14 @@ class PersonaView(MethodInfo, frozen=True, kw_only=True):
     untrusted: list[str] | None = None
     """Signs of prompt injection in the text."""
 
-class PhaseView(Result, frozen=True, kw_only=True):
+class Phase(Result, frozen=True, kw_only=True):
     name: str
     state: Literal["pending", "in_progress", "completed", "failed"]
     attempt: int
-    updated_at: datetime
     output: str | None = None
     error: str | None = None
     started_at: datetime | None = None
+    updated_at: datetime
 
 class PipelineList(ResultList[PipelineView], frozen=True, kw_only=True):
     pipelines: list[PipelineView]
@@ -1648,38 +1698,46 @@ class PipelineView(Result, frozen=True, kw_only=True):
     definition: dict[str, Any]
     """The definition, as in a pipeline file."""
 
-class PolicyRules(Result, frozen=True, kw_only=True):
-    """The effective rules of a namespace."""
-
-    max_reflection_depth: int
-    require_approval_above_depth: int | None
-    self_approval: bool
-    invalidation_hops: int
-    skill_promotion_min_depth: int
-    secrets: str
-    interaction_text: str
-
 class PolicyView(Result, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
     """Rules set here."""
-    rules: PolicyRules
+    rules: Rules
     """Effective rules, inherited ones included."""
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
 
-class PriceView(Result, frozen=True, kw_only=True):
+class Price(Result, frozen=True, kw_only=True):
+    """Price of a model from a day on, for each kind of tokens. None: no price."""
+
     model: str
-    since: str
+    """A name, or a prefix followed by *."""
     currency: str
     input: str | None = None
     output: str | None = None
     cache_read: str | None = None
     cache_write: str | None = None
+    since: str
 
-class Prices(ResultList[PriceView], frozen=True, kw_only=True):
-    prices: list[PriceView]
+class Prices(ResultList[Price], frozen=True, kw_only=True):
+    prices: list[Price]
     count: int
+
+class Principal(Result, frozen=True, kw_only=True):
+    """A name. `stands_for` is the name it is an alias of; None if it is the principal itself."""
+
+    name: str
+    stands_for: str | None
+    display: str
+
+class PrincipalNames(Result, frozen=True, kw_only=True):
+    """A principal with all its names."""
+
+    principal: str
+    """The name that all aliases stand for."""
+    names: list[str]
+    """All names, the principal first."""
+    display: str
 
 class PrincipalStats(Result, frozen=True, kw_only=True):
     """Numbers of live records that you may see."""
@@ -1691,13 +1749,6 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     """Observations that they stored themselves."""
     facts: int
 
-class PrincipalView(Result, frozen=True, kw_only=True):
-    principal: str
-    """The name that all aliases stand for."""
-    names: list[str]
-    """All names, the principal first."""
-    display: str
-
 class Problem(Result, frozen=True, kw_only=True):
     """Something that was not imported, or not unchanged, and where it is."""
 
@@ -1706,12 +1757,9 @@ class Problem(Result, frozen=True, kw_only=True):
     rejected: bool
     """True: data is missing because of it. False: a note."""
 
-class ProjectNames(Result, frozen=True, kw_only=True):
-    namespace: str
-    """Namespace of the memories of all of them."""
-    names: list[str]
+class Project(Result, frozen=True, kw_only=True):
+    """The project of a folder and how it was determined."""
 
-class ProjectView(Result, frozen=True, kw_only=True):
     namespace: str
     """Namespace of its memories."""
     by: Literal["override", "remote", "repository", "folder"]
@@ -1720,9 +1768,14 @@ class ProjectView(Result, frozen=True, kw_only=True):
     folder: str
     root: str
     names: list[str]
-    """All names of the project."""
+    """All names of the project; that of the namespace first."""
     budget: int | None = None
     """Token budget of the override file, if set."""
+
+class ProjectNames(Result, frozen=True, kw_only=True):
+    namespace: str
+    """Namespace of the memories of all of them."""
+    names: list[str]
 
 class PromoteResult(MemoryView, frozen=True, kw_only=True):
     promoted: bool
@@ -1734,15 +1787,19 @@ class ProposalList(ResultList[CurationProposal], frozen=True, kw_only=True):
     proposals: list[CurationProposal]
     count: int
 
-class ProposalView(Result, frozen=True, kw_only=True):
-    domain: str
-    what: str
-    score: int
-    outcomes: list[str]
-
-class Proposals(ResultList[ProposalView], frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
+    proposals: list[LessonProposal]
     count: int
+
+class ProviderSession(Result, frozen=True, kw_only=True):
+    """The current session at a model provider, of a channel, principal and namespace."""
+
+    channel: str
+    principal: str
+    namespace: str
+    provider: str
+    session_id: str
+    expires_at: datetime | None = None
 
 class PurgeResult(Result, frozen=True, kw_only=True):
     purged: int
@@ -1759,12 +1816,12 @@ class PushItemResult(Result, frozen=True, kw_only=True):
     reason: str | None = None
     code: str | None = None
 
-class QuarantineDropResult(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    dropped: list[QuarantinedChangeView]
+class QuarantineDropResult(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    dropped: list[QuarantinedChange]
     count: int
 
-class QuarantinePage(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    quarantined: list[QuarantinedChangeView]
+class QuarantinePage(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    quarantined: list[QuarantinedChange]
     count: int
     total: int
 
@@ -1773,41 +1830,43 @@ class QuarantineRetryResult(Result, frozen=True, kw_only=True):
     rejected: int
     outcomes: list[RetryView]
 
-class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
-    """A rejected change with its content."""
+class QuarantinedChange(Result, frozen=True, kw_only=True):
+    """A rejected change of another store, with its reason and sender."""
 
-    says: str | None = None
-    """The record or edit as sent, unless a purge erased it."""
-
-class QuarantinedChangeView(Result, frozen=True, kw_only=True):
-    """A rejected change of another store."""
-
-    id: str
     reason: str
     detail: str
-    kind: str
-    record: str
-    action: str
-    origin: str
-    """The replica that made it, by its own account."""
-    number: int
     peer: str
-    """The node that sent it."""
-    actor: str
-    made_at: datetime
-    """When it was made, by its own account."""
+    """The node that sent it last."""
     kept_at: datetime
     tried_at: datetime
     tries: int
     peer_name: str | None = None
     """The name of that node as a peer."""
+    id: str
+    kind: str
+    record: str
+    action: str
+    origin: str
+    number: int
+    actor: str
+    made_at: datetime
     memory_id: str | None = None
-    """The memory it is about."""
+
+class QuarantinedChangeDetails(QuarantinedChange, frozen=True, kw_only=True):
+    """A rejected change with its content."""
+
+    says: str | None = None
 
 class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
     path: str
     """Ids from the source to this memory, separated by `->`."""
+
+class ReapResult(Result, frozen=True, kw_only=True):
+    """Ids of the conversations that a reaper closed and pruned."""
+
+    closed: list[str]
+    pruned: list[str]
 
 class Reason(Result, frozen=True, kw_only=True):
     code: str
@@ -1942,36 +2001,80 @@ class RowError(Result, frozen=True, kw_only=True):
     error: str
     code: str
 
+class Rule(Result, frozen=True, kw_only=True):
+    """One hook from the settings."""
+
+    event: Literal[
+        "pre_store",
+        "post_store",
+        "pre_recall",
+        "post_recall",
+        "pre_delete",
+        "post_delete",
+        "pre_link",
+        "post_link",
+        "pre_reflect",
+        "post_reflect",
+    ]
+    command: tuple[str, ...]
+    """A program and its arguments, run without a shell."""
+    python: str | None
+    """Instead of a command: an entry point of the group holdfast.hooks."""
+    match: tuple[str, ...]
+    """Namespace patterns."""
+    timeout: float
+    on_error: Literal["allow", "deny"] | None = None
+    """Decision if a pre_ hook fails, times out or gives an invalid answer."""
+    name: str
+
+class Rules(Result, frozen=True, kw_only=True):
+    """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
+
+    max_reflection_depth: int
+    require_approval_above_depth: int | None
+    """None: no depth requires it; null in answers."""
+    self_approval: bool
+    """Whether requesters may approve their own requests."""
+    invalidation_hops: int
+    skill_promotion_min_depth: int
+    secrets: Literal["allow", "flag", "redact", "refuse"]
+    """How keys, tokens and passwords in stored text are handled."""
+    interaction_text: Literal["keep", "hash", "omit"]
+    """How the text of recorded interactions is stored."""
+
+class Run(Result, frozen=True, kw_only=True):
+    """Long work in phases, under a lease."""
+
+    id: str
+    principal: str
+    agent_id: str
+    namespace: str
+    topology: str
+    topology_hash: str
+    inputs: dict[str, Any]
+    state: Literal["running", "completed", "failed"]
+    owner: str | None = None
+    lease_until: datetime | None = None
+    error: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
 class RunClearResult(Result, frozen=True, kw_only=True):
     id: str
 
 class RunDetails(Result, frozen=True, kw_only=True):
-    run: RunView
-    phases: list[PhaseView]
-    next: str | None = None
-    """The first phase that is not completed yet."""
+    """A run with its phases."""
+
+    run: Run
+    phases: list[Phase]
     token: int | None = None
     """Fencing token of the lease; only run open returns it."""
     resumed: bool | None = None
+    next: str | None = None
 
-class RunPage(ResultList[RunView], frozen=True, kw_only=True):
-    runs: list[RunView]
+class RunPage(ResultList[Run], frozen=True, kw_only=True):
+    runs: list[Run]
     count: int
-
-class RunView(Result, frozen=True, kw_only=True):
-    id: str
-    topology: str
-    topology_hash: str
-    state: Literal["running", "completed", "failed"]
-    principal: str
-    agent_id: str
-    namespace: str
-    created_at: datetime
-    updated_at: datetime
-    inputs: dict[str, Any] | None = None
-    owner: str | None = None
-    lease_until: datetime | None = None
-    error: str | None = None
 
 class Sample(Result, frozen=True, kw_only=True):
     title: str
@@ -2002,11 +2105,9 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     query: str | None = None
     source_uri: str | None = None
 
-class SectionView(Result, frozen=True, kw_only=True):
-    name: str
-    severity: Literal["ok", "warn", "critical"]
-    findings: list[FindingView]
-    facts: dict[str, Any]
+class SeenAgent(Agent, frozen=True, kw_only=True):
+    last_seen_at: datetime
+    """Time of its last change here."""
 
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""
@@ -2036,29 +2137,14 @@ class SessionClearResult(Result, frozen=True, kw_only=True):
     cleared: int
 
 class SessionGetResult(Result, frozen=True, kw_only=True):
-    session: SessionView | None
+    session: ProviderSession | None
     """Null if there is no session or it has expired."""
-
-class SessionView(Result, frozen=True, kw_only=True):
-    provider: str
-    session_id: str
-    channel: str
-    principal: str
-    namespace: str
-    expires_at: datetime | None = None
 
 class SetStandardResult(Result, frozen=True, kw_only=True):
     set: bool
     namespace: str
     standard_id: str
     parent: str | None = None
-
-class SideView(Result, frozen=True, kw_only=True):
-    value: Any
-    memory_id: str
-    origin: str
-    at: datetime
-    actor: str | None = None
 
 class SimilarTask(Result, frozen=True, kw_only=True):
     id: str
@@ -2208,6 +2294,8 @@ class SkillView(Result, frozen=True, kw_only=True):
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
+    """Manifest of a snapshot; restore verifies its identity and digest."""
+
     snapshot: str
     sha256: str
     bytes: int
@@ -2298,7 +2386,7 @@ class StepCounts(Result, frozen=True, kw_only=True):
 
 class StepResult(Result, frozen=True, kw_only=True):
     run_id: str
-    phase: PhaseView
+    phase: Phase
     lease_until: datetime
 
 class StepRollback(Result, frozen=True, kw_only=True):
@@ -2332,30 +2420,12 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
     redacted: list[str] | None = None
     """Kinds of secrets that were redacted."""
 
-class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
+class SubscribeResult(Subscription, frozen=True, kw_only=True):
     secret: str | None = None
-    """The generated secret, shown only once."""
 
-class SubscriptionPage(ResultList[SubscriptionView], frozen=True, kw_only=True):
-    subscriptions: list[SubscriptionView]
-    count: int
+class Subscription(Result, frozen=True, kw_only=True):
+    """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""
 
-class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
-    id: str
-    place: int
-    """Everything after this change is sent or resent."""
-    requeued: int
-    """Number of requeued dead letters; they are sent first."""
-
-class SubscriptionTestResult(Result, frozen=True, kw_only=True):
-    id: str
-    ok: bool
-    status: int | None = None
-    """HTTP status of the receiver."""
-    error: str | None = None
-    milliseconds: int
-
-class SubscriptionView(Result, frozen=True, kw_only=True):
     id: str
     agent_id: str
     url: str
@@ -2370,10 +2440,31 @@ class SubscriptionView(Result, frozen=True, kw_only=True):
     delivered: int
     dead: int
     """Number of dead letters."""
-    next_try_at: datetime | None = None
     last_error: str | None = None
     last_at: datetime | None = None
     created_at: datetime
+    next_try_at: datetime | None = None
+
+class SubscriptionPage(ResultList[Subscription], frozen=True, kw_only=True):
+    subscriptions: list[Subscription]
+    count: int
+
+class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
+    id: str
+    place: int
+    """Everything after this change is sent or resent."""
+    requeued: int
+    """Number of requeued dead letters; they are sent first."""
+
+class SubscriptionTestResult(Result, frozen=True, kw_only=True):
+    """The receiver's answer to a test event."""
+
+    id: str
+    ok: bool
+    status: int | None = None
+    """HTTP status of the receiver."""
+    error: str | None = None
+    milliseconds: int
 
 class Suggestion(Result, frozen=True, kw_only=True):
     offer_id: str
@@ -2392,6 +2483,12 @@ class Suggestions(ResultList[Suggestion], frozen=True, kw_only=True):
     count: int
     suggestions: list[Suggestion]
     dry_run: bool
+
+class SummarizedConversation(Conversation, frozen=True, kw_only=True):
+    """A conversation and the text of its summary."""
+
+    summary: str | None = None
+    """Id of the summary memory."""
 
 class SyncDigest(Result, frozen=True, kw_only=True):
     node: str
@@ -2483,7 +2580,7 @@ class SyncSinceResult(Result, frozen=True, kw_only=True):
 class SyncStatus(Result, frozen=True, kw_only=True):
     node: str
     seq: int
-    peers: list[PeerStatusView]
+    peers: list[PeerStatus]
     conflicts: int
     """Open conflicts of the whole store."""
     quarantined: int
@@ -2541,11 +2638,11 @@ class Task(Result, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     repeat: str | None = None
-    target: str
+    target: str | None
     """Argument of the handler: a URL, a command or a name."""
     payload: dict[str, Any]
-    channel: str
-    reply_to: str
+    channel: str | None
+    reply_to: str | None
     owner: str | None = None
     """Current lease holder."""
     cancel_asked: bool
@@ -2652,8 +2749,8 @@ class UpdateResult(MemoryView, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class UsagePage(ResultList[UsageView], frozen=True, kw_only=True):
-    usage: list[UsageView]
+class UsagePage(ResultList[ModelUsage], frozen=True, kw_only=True):
+    usage: list[ModelUsage]
     count: int
     cost: str
     daily_tokens: int
@@ -2682,42 +2779,28 @@ class UsageReportResult(ResultList[UsageSum], frozen=True, kw_only=True):
 
 class UsageReserveResult(Result, frozen=True, kw_only=True):
     reservation: str
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     """The budgets that cover it, before this reservation."""
     cost: str | None = None
     currency: str | None = None
 
 class UsageSum(Result, frozen=True, kw_only=True):
+    """Totals of a group of calls."""
+
+    day: str | None = None
+    principal: str | None = None
+    model: str | None = None
+    session: str | None = None
+    currency: str | None = None
     calls: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
-    total_tokens: int
+    cost: str
     unpriced_calls: int
     """Calls without a price; not included in `cost`."""
-    cost: str
-    currency: str | None = None
-    day: str | None = None
-    principal: str | None = None
-    model: str | None = None
-    session: str | None = None
-
-class UsageView(Result, frozen=True, kw_only=True):
-    day: str
-    task: str
-    model: str
-    calls: int
-    answered: int
-    """Calls with a valid answer."""
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    """Input tokens read from the provider's cache."""
-    spent_tokens: int
-    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
-    cost: str
-    """Exact cost in your currency, by the configured prices."""
+    total_tokens: int
 
 class VerifyResult(Result, frozen=True, kw_only=True):
     intact: bool

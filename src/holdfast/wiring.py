@@ -16,9 +16,7 @@ from holdfast.features.memories.store_memory import register_echo_finder, regist
 from holdfast.features.memories.views import register_computed_namespace
 from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.namespaces.secrets import apply_secret_policy
-from holdfast.features.people import erasure_order as erasure_kind
-from holdfast.features.people import interaction as interaction_kind
-from holdfast.features.people import principal as principal_kind
+from holdfast.features.people import model as people_kinds
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.echoes import list_echoed
 from holdfast.features.recall.recall_log import oldest_kept_time
@@ -30,7 +28,7 @@ from holdfast.features.skills import model as skill_kinds
 from holdfast.features.sync import conflict_store
 from holdfast.features.sync.quarantine import store as quarantine
 from holdfast.features.sync.read_changes import VersionVectorListener
-from holdfast.features.usage import model_calls
+from holdfast.features.usage import service as usage_service
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.redact import on_clear_derived, on_redact
 from holdfast.kernel.journal.transaction import Transaction, add_listener
@@ -39,16 +37,7 @@ from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
 from holdfast.kernel.storage.local_table import list_tables, register_modules
 from holdfast.kernel.storage.port import Session
 
-KIND_MODULES = (
-    grant_kind,
-    access_kinds,
-    interaction_kind,
-    graph_kinds,
-    namespace_kinds,
-    principal_kind,
-    erasure_kind,
-    skill_kinds,
-)
+KIND_MODULES = (grant_kind, access_kinds, people_kinds, graph_kinds, namespace_kinds, skill_kinds)
 """Modules that register record kinds on import."""
 TABLE_MODULES = (
     "tasks.store",
@@ -56,7 +45,8 @@ TABLE_MODULES = (
     "usage.store",
     "learning.store",
     "conversations.store",
-    "people.erase_principal",
+    "conversations.onboarding",
+    "people.erase_person",
     "importers.store",
     "recall.recall_log",
     "webhooks.store",
@@ -98,7 +88,7 @@ def collect_expired(ctx: Context, tx: Transaction) -> None:
     propagate.collect_ended(tx)
     recall_log.prune_recalls(tx.session, oldest_kept_time(tx.now, ctx.recall_retention_days))
     llm_store.prune_answers(tx.session, tx.now)
-    model_calls.prune_calls(tx.session, tx.now)
+    usage_service.prune_calls(tx.session, tx.now)
 
 
 @cache

@@ -23,6 +23,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
 class Added(Struct, frozen=True, kw_only=True):
     pot: Pot
     created: bool
+    before: str | UnsetType = UNSET
 
 
 def render(answer: Any, *columns: str, empty: str = "") -> list[str]:
@@ -36,6 +37,24 @@ def test_listed_records_are_a_table_with_short_ids_and_times() -> None:
         "8ee94682  2026-01-31 08:10Z  basil, mint",
         "8ee94682  2026-01-31 08:10Z               two lines \\x1b[31m",
         "2 of 9",
+    ]
+
+
+def test_a_column_without_any_value_is_left_out() -> None:
+    assert render(Shelf(pots=[Pot(), Pot()], count=2), "id", "note", "at")[0] == "\x1b[1mID        AT\x1b[0m"
+
+
+def test_an_id_can_be_whole_and_a_fraction_has_two_digits() -> None:
+    class Score(Struct):
+        id: str
+        confidence: float
+
+    class Scores(Struct):
+        scores: list[Score]
+
+    assert render(Scores([Score(Pot().id, 2 / 3)]), "id!", "confidence") == [
+        f"\x1b[1m{'ID':36}  CONFIDENCE\x1b[0m",
+        f"{Pot().id}  0.67",
     ]
 
 
@@ -60,3 +79,15 @@ def test_a_record_has_its_columns_as_heading_and_then_every_other_field() -> Non
     fields = ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]
     assert render(Pot(), "id") == [heading, *fields]
     assert render(Added(pot=Pot(), created=True), "id") == [heading, *fields, "created: yes"]
+
+
+def test_an_empty_column_leaves_no_gap_in_a_heading() -> None:
+    assert render(Pot(at=""), "id", "at")[0] == "\x1b[1m8ee94682-f5be-4bf1-a3f7-5b28eeac2784\x1b[0m"
+
+
+def test_what_an_answer_leaves_out_is_not_printed_beside_its_record() -> None:
+    class Opened(Struct):
+        pot: Pot
+        token: int | UnsetType = UNSET
+
+    assert render(Opened(Pot()), "id")[1:] == ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 style = click.style
 """Colour and weight of text, which click removes where the output is no terminal."""
@@ -58,7 +58,7 @@ def render_columns(answer: Any, columns: Sequence[str], empty: str = "") -> Iter
     if _has_column(answer, columns[0]):
         yield from _render_record(answer, columns)
         return
-    fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+    fields = {name: value for name in answer.__struct_fields__ if (value := getattr(answer, name)) is not UNSET}
     if name := next((name for name, value in fields.items() if _has_column(value, columns[0])), None):
         yield from _render_record(fields.pop(name), columns)
         yield from _render_value(msgspec.to_builtins(fields), 0)
@@ -77,31 +77,39 @@ def _has_column(value: Any, column: str) -> bool:
 
 
 def _render_list(records: Sequence[Any], columns: Sequence[str]) -> Iterator[str]:
-    names = [column.rpartition(".")[2] for column in columns]
+    """Print a table without the columns in which no record has a value."""
     rows = [
-        tuple(_format_cell(name, attrgetter(column)(record)) for name, column in zip(names, columns, strict=True))
-        for record in records
+        tuple(_format_cell(column, attrgetter(column.rstrip("!"))(record)) for column in columns) for record in records
     ]
-    yield from render_table(rows, tuple(name.replace("_", " ").upper() for name in names))
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    head = tuple(columns[place].rpartition(".")[2].rstrip("!").replace("_", " ").upper() for place in used)
+    yield from render_table((tuple(row[place] for place in used) for row in rows), head)
 
 
 def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:
     """Print the columns as a heading, then every other field that has a value."""
     values = msgspec.to_builtins(record)
-    yield style("  ".join(escape(format_scalar(values[column])) for column in columns if column in values), bold=True)
+    yield style(
+        "  ".join(escape(format_scalar(values[column])) for column in columns if values.get(column, "") != ""),
+        bold=True,
+    )
     yield from _render_value({name: value for name, value in values.items() if name not in columns}, 1)
 
 
 def _format_cell(column: str, value: Any) -> str:
-    """Format a cell: ids short, times to the minute, nothing for what is missing."""
+    """Format a cell: `id` short and `id!` whole, times to the minute, fractions to the hundredth."""
     match value:
         case None | UnsetType():
             return ""
-        case str() if column == "id" and len(value) == ID_CHARS:
+        case float():
+            return f"{value:.2f}"
+        case str() if column.rpartition(".")[2] == "id" and len(value) == ID_CHARS:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):
             return f"{value[:16].replace('T', ' ')}Z"
-        case list():
+        case float():
+            return f"{value:.2f}"
+        case list() | tuple():
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:
             return shorten(format_scalar(value), MAX_CELL_CHARS)

@@ -70,7 +70,7 @@ def _cell(text: str) -> str:
 
 
 def _codes(words: Iterable[str]) -> str:
-    return ", ".join(f"`{word}`" if word else "an empty text" for word in words)
+    return ", ".join(f"`{word}`" if word != "" else "an empty text" for word in words)
 
 
 def render_index_page(features: Sequence[str]) -> str:

@@ -16,7 +16,8 @@ from holdfast.app import Holdfast
 from holdfast.features.llm import store as consulted
 from holdfast.features.llm.client import Material, ModelAnswer, NoAnswer, Task, ask_model
 from holdfast.features.llm.store import ANSWERS
-from holdfast.features.usage import model_calls
+from holdfast.features.usage import service as usage_service
+from holdfast.features.usage.price import ModelUsage
 from holdfast.features.usage.store import USAGE
 from holdfast.kernel.context import Caller
 from holdfast.kernel.timestamps import DAY
@@ -81,9 +82,9 @@ def open_store(db: str, clock: Clock) -> Iterator[Open]:
         one.close()
 
 
-def usage(hold: Holdfast) -> list[model_calls.UsageRow]:
+def usage(hold: Holdfast) -> list[ModelUsage]:
     with hold.ctx.reading() as session:
-        return model_calls.list_usage(session, hold.ctx.now(), 30)
+        return usage_service.list_usage(session, hold.ctx.now(), 30)
 
 
 def test_without_a_model_there_is_no_help_and_nothing_is_written(hold: Holdfast) -> None:

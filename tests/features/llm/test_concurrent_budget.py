@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.features.usage import model_calls
+from holdfast.features.usage import service as usage_service
 from model_server import Handler, ReceivedRequest, provider, wrap_text
 from timeouts import TIMEOUT
 
@@ -60,7 +60,7 @@ def test_concurrent_calls_stay_within_the_remaining_daily_budget(db: str) -> Non
                     running.remove(ended)
                     finished.append(ended.communicate()[0])
             with holdfast.open(db) as hold, hold.ctx.reading() as session:
-                assert model_calls.count_spent(session, hold.ctx.now()) <= budget
+                assert usage_service.count_spent(session, hold.ctx.now()) <= budget
             go.set()
             answered = [one.communicate()[0] for one in running]
         finally:
@@ -72,7 +72,7 @@ def test_concurrent_calls_stay_within_the_remaining_daily_budget(db: str) -> Non
     assert all(said.startswith("ModelAnswer(answer=Verdict(x=1)") for said in answered)
     assert len(server.asked) == ENOUGH_FOR
     with holdfast.open(db) as hold, hold.ctx.reading() as session:
-        assert model_calls.count_spent(session, hold.ctx.now()) == ENOUGH_FOR * 150
+        assert usage_service.count_spent(session, hold.ctx.now()) == ENOUGH_FOR * 150
 
 
 def test_a_budget_reserved_by_a_killed_process_stays_counted(db: str) -> None:
@@ -91,4 +91,4 @@ def test_a_budget_reserved_by_a_killed_process_stays_counted(db: str) -> None:
             running.kill()
             running.wait()
     with holdfast.open(db) as hold, hold.ctx.reading() as session:
-        assert 10_000 <= model_calls.count_spent(session, hold.ctx.now()) <= 11_000
+        assert 10_000 <= usage_service.count_spent(session, hold.ctx.now()) <= 11_000

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.learning.store import Outcome
+from holdfast.features.learning.lesson_rules import Outcome
 from holdfast.features.transfer.local_table_rows import LocalRecord, list_formats
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import MAX_COST, format_cost, parse_cost

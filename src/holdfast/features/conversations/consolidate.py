@@ -2,11 +2,14 @@
 
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from holdfast.features.conversations import service as conversations
 from holdfast.features.learning.lessons import prune_outcomes
 from holdfast.features.people import interactions
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict
+from holdfast.kernel.records.fields import computed
 from holdfast.kernel.storage.leases import JobLease
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import DAY, SECOND
@@ -21,32 +24,37 @@ Gate = Literal["lease", "time", "conversations"]
 class Terms(NamedTuple):
     """When to run, and retention periods."""
 
-    hours: float = 24.0
+    hours: float
     """Minimum time since the last run."""
-    conversations: int = 5
+    conversations: int
     """Minimum number of conversations started since then."""
-    prune_days: int = 30
+    prune_days: int
     """Archive the turns of conversations closed this many days ago."""
-    outcomes: int = 100
+    outcomes: int
     """Outcomes kept per principal; older ones are archived, and deleted after `prune_days`."""
-    interaction_days: int | None = None
+    interaction_days: int | None
     """Erase the text of interactions after this many days; None: never."""
-    force: bool = False
+    force: bool
     """Run regardless of time and number."""
 
 
-class ConsolidateResult(NamedTuple):
+class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
     """What was done, or the gate that prevented the run."""
 
-    gate: Gate | None
+    gate: Gate | None = None
+    """Why nothing was done: another process runs it, it is too early, or too little is new."""
     closed: int = 0
     pruned: int = 0
     outcomes_archived: int = 0
     outcomes_dropped: int = 0
     interactions_erased: int = 0
 
+    @computed
+    def ran(self) -> bool:
+        return self.gate is None
 
-def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
+
+def consolidate(ctx: Context, terms: Terms) -> ConversationConsolidateResult:
     """Close, summarise and prune conversations and drop old outcomes, if enough is new.
 
     Safe to repeat: a crashed run is not recorded as done, and the next one does the rest.
@@ -57,7 +65,7 @@ def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
             with ctx.reading() as session:
                 gate = None if terms.force else _find_closed_gate(session, terms, began)
             if gate is not None:
-                return ConsolidateResult(gate)
+                return ConversationConsolidateResult(gate=gate)
             result = _consolidate_batches(ctx, owner, terms)
             with ctx.store.transaction(ctx.progress.begin_commit) as session:
                 session.do("job_watermark_put", name=LEASE.name, at=began)
@@ -65,7 +73,7 @@ def consolidate(ctx: Context, terms: Terms) -> ConsolidateResult:
     except Conflict as busy:
         if not busy.retryable:
             raise
-        return ConsolidateResult("lease")
+        return ConversationConsolidateResult(gate="lease")
 
 
 def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
@@ -77,7 +85,7 @@ def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
     return "conversations" if started is None or started[0] < terms.conversations else None
 
 
-def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateResult:
+def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConversationConsolidateResult:
     closed = pruned = 0
     while True:
         LEASE.renew(ctx, owner)
@@ -87,5 +95,10 @@ def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConsolidateR
             break
     dropped, archived = prune_outcomes(ctx, ctx.now() - terms.prune_days * DAY, keep=terms.outcomes)
     days = terms.interaction_days
-    erased = 0 if days is None else interactions.erase_older(ctx, days)
-    return ConsolidateResult(None, closed, pruned, archived, dropped, erased)
+    return ConversationConsolidateResult(
+        closed=closed,
+        pruned=pruned,
+        outcomes_archived=archived,
+        outcomes_dropped=dropped,
+        interactions_erased=0 if days is None else interactions.erase_older(ctx, days),
+    )

@@ -4,7 +4,17 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.kernel.records.fields import Agent, Count, Mark, OptionalShortText, ShortText, Text, Timestamp
+from holdfast.kernel.records.fields import (
+    SPARSE,
+    Agent,
+    Count,
+    Mark,
+    Named,
+    OptionalShortText,
+    ShortText,
+    Text,
+    Timestamp,
+)
 
 State = Literal["active", "closing", "closed"]
 
@@ -22,6 +32,8 @@ class Scope(NamedTuple):
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
+    """Turns of one person on a channel, with a summary of the earlier ones."""
+
     id: Text
     channel: Annotated[OptionalShortText, Mark.FIXED] = ""
     principal: Annotated[ShortText, Mark.FIXED]
@@ -35,10 +47,16 @@ class Conversation(Struct, frozen=True, kw_only=True):
     """Number of turns; they are numbered from 1."""
     covered: Count = 0
     """Number of the last turn that the summary covers."""
-    summary: Annotated[Text, Mark.MEMORY] | None = None
+    summary: Annotated[Text, Mark.MEMORY, Named("summary_id")] | None = None
     """Id of the summary memory."""
-    pruned: bool = False
+    pruned: Annotated[bool, SPARSE] = False
     """Whether its turns are archived."""
+
+
+class SummarizedConversation(Conversation, frozen=True, kw_only=True):
+    """A conversation and the text of its summary."""
+
+    summary_text: Annotated[str, Named("summary")] | None = None
 
 
 class ConversationFilter(NamedTuple):

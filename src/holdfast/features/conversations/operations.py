@@ -1,21 +1,22 @@
 """Operations on conversations: append turns, show, list, close, consolidate."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from holdfast.features.conversations import consolidate
 from holdfast.features.conversations import service as conversations
-from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope
+from holdfast.features.conversations.consolidate import ConversationConsolidateResult
+from holdfast.features.conversations.model import Conversation, ConversationFilter, Scope, State, SummarizedConversation
+from holdfast.features.conversations.service import PrincipalStats, ReapResult, Role
 from holdfast.features.people.operations.principals import PrincipalShow
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import Time, parse_time
 
-Role = Literal["user", "assistant", "system", "tool"]
-State = Literal["active", "closing", "closed"]
 Channel = Annotated[str, Meta(max_length=128, description="Channel, such as cli or slack.")]
 Principal = Annotated[str, Meta(min_length=1, max_length=128, description="Person [default: the agent].")]
 AfterTurn = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only turns after this number.")]
@@ -38,58 +39,25 @@ class TurnView(Struct, frozen=True, kw_only=True):
     """Number of the turn in the conversation, from 1."""
     role: str
     content: str
-    at: TimeText
+    at: Time
     memory_id: str
 
 
-class ConversationView(Struct, frozen=True, kw_only=True):
-    id: str
-    state: State
-    channel: str
-    principal: str
-    namespace: str
-    agent_id: str
-    started_at: TimeText
-    last_at: TimeText
-    turns: int
-    covered: int
-    """Number of the last turn that the summary covers."""
-    closed_at: TimeText | UnsetType = UNSET
-    summary: str | UnsetType = UNSET
-    summary_id: str | UnsetType = UNSET
-    pruned: bool | UnsetType = UNSET
-
-
-def _turn_view(memory: "Memory") -> TurnView:
+def _turn_view(memory: Memory) -> TurnView:
     return TurnView(
         place=memory.place or 0,
         role=memory.speaker or "",
         content=memory.content,
-        at=str(format_time(memory.occurred_at)),
+        at=memory.created_at if memory.occurred_at is None else memory.occurred_at,
         memory_id=memory.id,
     )
 
 
-def _conversation_view(one: "Conversation", summary: "Memory | None" = None) -> ConversationView:
-    return ConversationView(
-        id=one.id,
-        state=one.state,
-        channel=one.channel,
-        principal=one.principal,
-        namespace=one.namespace,
-        agent_id=one.agent,
-        started_at=str(format_time(one.started_at)),
-        last_at=str(format_time(one.last_at)),
-        turns=one.turns,
-        covered=one.covered,
-        closed_at=format_time(one.closed_at),
-        summary=UNSET if summary is None else summary.content,
-        summary_id=value_or_unset(one.summary),
-        pruned=one.pruned or UNSET,
-    )
+def _with_summary(one: Conversation, summary: Memory | None) -> SummarizedConversation:
+    return SummarizedConversation(**asdict(one), summary_text=None if summary is None else summary.content)
 
 
-def _scope(ctx: Context, channel: str, principal: str | None, namespace: str | None) -> "Scope":
+def _scope(ctx: Context, channel: str, principal: str | None, namespace: str | None) -> Scope:
     return Scope(channel, principal or ctx.caller.agent, namespace or ctx.namespace)
 
 
@@ -134,9 +102,7 @@ def conversation_say(ctx: Context, request: ConversationSay) -> ConversationSayR
         ctx,
         _scope(ctx, request.channel, request.principal, request.namespace),
         [
-            conversations.Turn(
-                turn.role, turn.content, None if turn.at is None else parse_timestamp(turn.at, "at"), turn.metadata
-            )
+            conversations.Turn(turn.role, turn.content, parse_time(turn.at, "at"), turn.metadata)
             for turn in request.turns
         ],
     )
@@ -152,7 +118,7 @@ class ConversationShow(Request, frozen=True):
 
 
 class ConversationDetail(Struct, frozen=True, kw_only=True):
-    conversation: ConversationView
+    conversation: SummarizedConversation
     turns: list[TurnView]
     count: int
 
@@ -172,7 +138,7 @@ def conversation_show(ctx: Context, request: ConversationShow) -> ConversationDe
     """Show a conversation with its turns and summary."""
     one, turns, summary = conversations.show_conversation(ctx, request.id, request.after, request.limit)
     return ConversationDetail(
-        conversation=_conversation_view(one, summary), turns=[_turn_view(turn) for turn in turns], count=len(turns)
+        conversation=_with_summary(one, summary), turns=[_turn_view(turn) for turn in turns], count=len(turns)
     )
 
 
@@ -186,7 +152,7 @@ class ConversationList(Request, frozen=True):
 
 
 class Conversations(Struct, frozen=True, kw_only=True):
-    conversations: list[ConversationView]
+    conversations: list[SummarizedConversation]
     count: int
 
 
@@ -194,15 +160,13 @@ class Conversations(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/conversations",
     cli=("conversation", "list"),
-    human="holdfast.features.conversations.render:render_conversations",
+    columns=("id!", "state", "turns", "last_at", "summary"),
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
 def conversation_list(ctx: Context, request: ConversationList) -> Conversations:
     """List conversations with their summaries, latest first."""
     which = ConversationFilter(tuple(request.principal), request.channel, request.namespace, request.state)
-    found = [
-        _conversation_view(*one) for one in conversations.list_conversations(ctx, which, request.limit, request.offset)
-    ]
+    found = [_with_summary(*one) for one in conversations.list_conversations(ctx, which, request.limit, request.offset)]
     return Conversations(conversations=found, count=len(found))
 
 
@@ -223,7 +187,7 @@ class ConversationClose(Request, frozen=True):
     cli=("conversation", "close"),
     stage="store",
     asks=True,
-    human="holdfast.features.conversations.render:render_conversation_summary",
+    columns=("id", "state", "turns"),
     examples=(
         Example({"id": "no-such-conversation"}, error="NOT_FOUND"),
         Example({"channel": "nowhere"}, error="NOT_FOUND"),
@@ -231,12 +195,12 @@ class ConversationClose(Request, frozen=True):
         Example({"summary": "Agreed on Tuesday.", "channel": "slack", "principal": "ann"}, prepared=True),
     ),
 )
-def conversation_close(ctx: Context, request: ConversationClose) -> ConversationView:
+def conversation_close(ctx: Context, request: ConversationClose) -> SummarizedConversation:
     """Close a conversation with a given or generated summary."""
     scope = _scope(ctx, request.channel, request.principal, request.namespace)
     closed = conversations.close_conversation(ctx, conversations.resolve_id(ctx, request.id, scope), request.summary)
     one, _, summary = conversations.show_conversation(ctx, closed.id, closed.turns, 1)
-    return _conversation_view(one, summary)
+    return _with_summary(one, summary)
 
 
 class ConversationReap(Request, frozen=True):
@@ -248,11 +212,6 @@ class ConversationReap(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class ConversationReapResult(Struct, frozen=True, kw_only=True):
-    closed: list[str]
-    pruned: list[str]
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/conversations/reap",
@@ -262,16 +221,14 @@ class ConversationReapResult(Struct, frozen=True, kw_only=True):
     asks=True,
     repeats=True,
     admin=True,
-    human="holdfast.features.conversations.render:render_reaping",
     examples=(Example({}), Example({"prune_days": -1}, error="VALIDATION_FAILED")),
 )
-def conversation_reap(ctx: Context, request: ConversationReap, progress: Progress) -> ConversationReapResult:
+def conversation_reap(ctx: Context, request: ConversationReap, progress: Progress) -> ReapResult:
     """Close idle conversations with a summary; one process at a time.
 
     With prune_days, also archive old turns that a summary covers.
     """
-    result = conversations.close_idle(ctx, request.limit, request.prune_days)
-    return ConversationReapResult(closed=[one.id for one in result.closed], pruned=[one.id for one in result.pruned])
+    return conversations.close_idle(ctx, request.limit, request.prune_days)
 
 
 class ConversationConsolidate(Request, frozen=True):
@@ -290,17 +247,6 @@ class ConversationConsolidate(Request, frozen=True):
     ) = None
     force: Annotated[bool, Meta(description="Run regardless of time and number.")] = False
     agent_id: Actor | None = None
-
-
-class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
-    ran: bool
-    closed: int
-    pruned: int
-    outcomes_archived: int
-    outcomes_dropped: int
-    interactions_erased: int
-    gate: Literal["lease", "time", "conversations"] | UnsetType = UNSET
-    """Why nothing was done: another process runs it, it is too early, or too little is new."""
 
 
 @operation(
@@ -333,27 +279,7 @@ def conversation_consolidate(
         interaction_days=request.interaction_days,
         force=request.force,
     )
-    result = consolidate.consolidate(ctx, terms)
-    return ConversationConsolidateResult(
-        ran=result.gate is None,
-        closed=result.closed,
-        pruned=result.pruned,
-        outcomes_archived=result.outcomes_archived,
-        outcomes_dropped=result.outcomes_dropped,
-        interactions_erased=result.interactions_erased,
-        gate=UNSET if result.gate is None else result.gate,
-    )
-
-
-class PrincipalStats(Struct, frozen=True, kw_only=True):
-    """Numbers of live records that you may see."""
-
-    principal: str
-    conversations: int
-    messages: int
-    observations: int
-    """Observations that they stored themselves."""
-    facts: int
+    return consolidate.consolidate(ctx, terms)
 
 
 @operation(
@@ -362,9 +288,9 @@ class PrincipalStats(Struct, frozen=True, kw_only=True):
     topic="people",
     cli=("person", "stats"),
     aliases=("principal stats",),
-    human="holdfast.features.people.render:render_principal_stats",
+    columns=("principal",),
     examples=(Example({"name": "ann"}), Example({"name": "x" * 129}, error="VALIDATION_FAILED")),
 )
 def principal_stats(ctx: Context, request: PrincipalShow) -> PrincipalStats:
     """Count the conversations, messages, observations and facts of a principal."""
-    return PrincipalStats(**conversations.count_principal_records(ctx, request.name)._asdict())
+    return conversations.count_principal_records(ctx, request.name)

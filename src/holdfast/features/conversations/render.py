@@ -1,9 +1,9 @@
-"""Terminal output of the conversation operations."""
+"""Terminal output of turns and of consolidation."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.kernel.terminal import escape, render_table, shorten, style
+from holdfast.kernel.terminal import escape, shorten, style
 
 _GATE_LABELS = {
     "lease": "another process is running it",
@@ -18,38 +18,16 @@ def render_new_turns(answer: Any) -> Iterator[str]:
 
 
 def render_conversation(answer: Any) -> Iterator[str]:
-    yield from render_conversation_summary(answer.conversation)
-    yield from _render_turns(answer.turns)
-
-
-def render_conversation_summary(one: Any) -> Iterator[str]:
+    one = answer.conversation
     yield style(f"{one.id}  {one.state}  {one.turns} turns", bold=True)
     if isinstance(one.summary, str):
         yield f"  {escape(one.summary)}"
+    yield from _render_turns(answer.turns)
 
 
 def _render_turns(turns: list[Any]) -> Iterator[str]:
     for turn in turns:
         yield f"{turn.place:>5}  {style(turn.role, bold=True)}: {shorten(turn.content, 300)}"
-
-
-def render_conversations(answer: Any) -> Iterator[str]:
-    if not answer.conversations:
-        yield "No conversations."
-        return
-    rows = [
-        (one.id, one.state, str(one.turns), one.last_at[:16] + "Z", shorten(_get_summary(one), 60))
-        for one in answer.conversations
-    ]
-    yield from render_table(rows, ("ID", "STATE", "TURNS", "LAST", "SUMMARY"))
-
-
-def _get_summary(one: Any) -> str:
-    return one.summary if isinstance(one.summary, str) else ""
-
-
-def render_reaping(answer: Any) -> Iterator[str]:
-    yield f"{len(answer.closed)} closed, {len(answer.pruned)} pruned"
 
 
 def render_conversation_consolidation(answer: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.conversations import store as conversation_store
@@ -13,7 +14,7 @@ from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people import facts
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.reflections.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.kernel.context import Context
@@ -63,11 +64,11 @@ class AppendResult(NamedTuple):
     began: bool
 
 
-class ReapResult(NamedTuple):
-    """Conversations that a reaper closed and pruned."""
+class ReapResult(Struct, frozen=True, kw_only=True):
+    """Ids of the conversations that a reaper closed and pruned."""
 
-    closed: list[Conversation]
-    pruned: list[Conversation]
+    closed: list[str]
+    pruned: list[str]
 
 
 def append_turns(ctx: Context, scope: Scope, turns: Sequence[Turn]) -> AppendResult:
@@ -225,7 +226,8 @@ def close_conversation(ctx: Context, id: str, summary: str | None) -> Conversati
             raise Conflict(f"The conversation {id} is already closed.")
         CONVERSATIONS.put(write.session, replace(one, state="closing"))
         if summary is not None:
-            return _close_with_summary(ctx, write, one, summary, one.turns, {"method": "given"})
+            closing = _save_summary(ctx, write, one, summary, one.turns, {"method": "given"})
+            return CONVERSATIONS.put(write.session, replace(closing, state="closed", closed_at=write.now))
     return _summarise_and_close(ctx, one)
 
 
@@ -242,8 +244,7 @@ def _summarise_and_close(ctx: Context, one: Conversation) -> Conversation:
         if not turns:
             with ctx.transaction() as write:
                 closed = replace(one, state="closed", closed_at=write.now, covered=one.turns)
-                CONVERSATIONS.put(write.session, closed)
-            return closed
+                return CONVERSATIONS.put(write.session, closed)
         before = [one.summary] if one.summary is not None else []
         text, how = summarise_memories(ctx, [*before, *(turn.id for turn in turns)])
         covered = max(turn.place or 0 for turn in turns)
@@ -258,14 +259,6 @@ def _restart_summary(ctx: Context, one: Conversation) -> None:
         summary = write.get(MEMORY, one.summary) if one.summary is not None else None
         if summary is not None and summary.metadata.get("rolling"):
             CONVERSATIONS.put(write.session, replace(one, covered=0))
-
-
-def _close_with_summary(
-    ctx: Context, write: Transaction, one: Conversation, text: str, covered: int, how: dict[str, Any]
-) -> Conversation:
-    closed = replace(_save_summary(ctx, write, one, text, covered, how), state="closed", closed_at=write.now)
-    CONVERSATIONS.put(write.session, closed)
-    return closed
 
 
 def _save_summary(
@@ -288,9 +281,7 @@ def _save_summary(
             metadata=metadata,
         )
         summary = store_draft(ctx, write, draft, "version", force=True).memory
-    after = replace(one, covered=covered, summary=summary.id)
-    CONVERSATIONS.put(write.session, after)
-    return after
+    return CONVERSATIONS.put(write.session, replace(one, covered=covered, summary=summary.id))
 
 
 def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
@@ -301,42 +292,33 @@ def close_idle(ctx: Context, limit: int, prune_days: int | None) -> ReapResult:
     owner = ctx.new_id()
     with REAPER.hold(ctx, owner):
         with ctx.reading() as session:
-            found = [
-                one
-                for one in conversation_store.list_idle(session, ctx.now() - IDLE_AFTER, limit)
-                if _is_reachable(ctx, one)
-            ]
+            idle = conversation_store.list_idle(session, ctx.now() - IDLE_AFTER, limit)
+        found = [one for one in idle if ctx.caller.can_access(one.namespace)]
         closed = []
         for number, one in enumerate(found):
             ctx.progress(number, len(found), "closing")
             REAPER.renew(ctx, owner)
-            closed.append(_summarise_and_close(ctx, replace(one, state="closing")))
+            closed.append(_summarise_and_close(ctx, replace(one, state="closing")).id)
         pruned = [] if prune_days is None else _prune_turns(ctx, owner, prune_days, limit)
-    return ReapResult(closed, pruned)
+    return ReapResult(closed=closed, pruned=pruned)
 
 
-def _is_reachable(ctx: Context, one: Conversation) -> bool:
-    return ctx.caller.can_access(one.namespace)
-
-
-def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[Conversation]:
+def _prune_turns(ctx: Context, owner: str, days: int, limit: int) -> list[str]:
+    """Archive the turns of conversations that were closed some days ago; return the ids of those."""
     with ctx.reading() as session:
-        found = [
-            one
-            for one in conversation_store.list_prunable(session, ctx.now() - days * DAY, limit)
-            if _is_reachable(ctx, one)
-        ]
+        found = conversation_store.list_prunable(session, ctx.now() - days * DAY, limit)
     pruned = []
     for one in found:
+        if not ctx.caller.can_access(one.namespace):
+            continue
         REAPER.renew(ctx, owner)
         with ctx.transaction() as write:
-            last = replace(one, pruned=True)
             for turn in conversation_store.list_turns(
                 write.session, ctx.caller, one, write.now, after=0, limit=one.turns + 1
             ):
                 archive_memory(write, turn, PRUNE_REASON, "archive")
-            CONVERSATIONS.put(write.session, last)
-            pruned.append(last)
+            CONVERSATIONS.put(write.session, replace(one, pruned=True))
+        pruned.append(one.id)
     return pruned
 
 
@@ -350,24 +332,25 @@ def resolve_id(ctx: Context, id: str | None, scope: Scope) -> str:
     return going.id
 
 
-class PrincipalCounts(NamedTuple):
-    """Numbers of live records of a principal that the caller may see."""
+class PrincipalStats(Struct, frozen=True, kw_only=True):
+    """Numbers of live records that you may see."""
 
     principal: str
     conversations: int
     messages: int
     observations: int
+    """Observations that they stored themselves."""
     facts: int
 
 
-def count_principal_records(ctx: Context, name: str) -> PrincipalCounts:
+def count_principal_records(ctx: Context, name: str) -> PrincipalStats:
     """Count the records of a principal under all its names."""
     with ctx.reading() as session:
         names = list_names(session, validate_name(name))
-        return PrincipalCounts(
-            names[0],
-            conversation_store.count_conversations(session, ctx.caller, names),
-            conversation_store.count_turns(session, ctx.caller, names, ctx.now()),
-            memories.count_observations(session, ctx.caller, names, ctx.now()),
-            len(facts.list_facts(ctx, name)),
+        return PrincipalStats(
+            principal=names[0],
+            conversations=conversation_store.count_conversations(session, ctx.caller, names),
+            messages=conversation_store.count_turns(session, ctx.caller, names, ctx.now()),
+            observations=memories.count_observations(session, ctx.caller, names, ctx.now()),
+            facts=len(facts.list_facts(ctx, name)),
         )

@@ -5,7 +5,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.features.conversations.model import STATES, Conversation, ConversationFilter, Scope
-from holdfast.features.conversations.onboarding import OnboardingStep
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.read_memories import Filter
 from holdfast.features.people.resolve_names import list_all_names, list_names
@@ -43,9 +42,6 @@ CONVERSATIONS = LocalTable(
         validate=_validate_conversation,
         admit=_admit_conversation,
     ),
-)
-ONBOARDING = LocalTable(
-    OnboardingStep, "onboarding", ("principal", "step"), owner=Owner("at"), export=Export("onboarding")
 )
 _ACTIVE = ("conversation.of_principal", "conversation.channel", "conversation.in", "conversation.active")
 

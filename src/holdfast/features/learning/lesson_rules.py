@@ -1,8 +1,21 @@
-"""Pure rules for lessons: confidence from evidence, ranking, eviction, proposals from repeated outcomes."""
+"""Outcomes, and rules for lessons: confidence from evidence, ranking, eviction, proposals from repeated outcomes."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Struct
+
+from holdfast.kernel.records.fields import (
+    PRIVATE,
+    Agent,
+    LongText,
+    Mark,
+    Named,
+    OptionalShortText,
+    ShortText,
+    Text,
+    Timestamp,
+)
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.text.similarity import compare
 
@@ -13,6 +26,22 @@ MAX_WORDINGS = 20
 """Alternative wordings kept per lesson, with their authors."""
 MIN_REPEATS = 3
 """Outcomes with the same text needed to propose a lesson."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What came of something that was done."""
+
+    id: Text
+    at: Timestamp
+    principal: ShortText
+    agent: Agent
+    namespace: str
+    domain: ShortText
+    score: Score
+    what: LongText
+    source: OptionalShortText = ""
+    lesson: Annotated[Text, Mark.MEMORY, Named("lesson_id")] | None = None
+    archived_at: Annotated[Timestamp, PRIVATE] | None = None
 
 
 class Evidence(NamedTuple):
@@ -63,7 +92,7 @@ def rank_lessons(lessons: Iterable[Memory], namespaces: Sequence[str]) -> list[M
     )
 
 
-class LessonProposal(NamedTuple):
+class LessonProposal(Struct, frozen=True, kw_only=True):
     """A lesson proposed because several outcomes say the same."""
 
     domain: str
@@ -72,16 +101,16 @@ class LessonProposal(NamedTuple):
     outcomes: list[str]
 
 
-def find_proposals(outcomes: Iterable[tuple[str, str, Score, str]]) -> list[LessonProposal]:
-    """Group outcomes (id, domain, score, what) that belong to no lesson; return groups that are large enough."""
+def find_proposals(outcomes: Iterable[Outcome]) -> list[LessonProposal]:
+    """Group outcomes that belong to no lesson; return groups that are large enough."""
     groups: list[LessonProposal] = []
-    for id, domain, score, what in outcomes:
-        if not score or not what.strip():
+    for one in outcomes:
+        if not one.score or not one.what.strip():
             continue
         for group in groups:
-            if (group.domain, group.score) == (domain, score) and is_same_rule(group.what, what):
-                group.outcomes.append(id)
+            if (group.domain, group.score) == (one.domain, one.score) and is_same_rule(group.what, one.what):
+                group.outcomes.append(one.id)
                 break
         else:
-            groups.append(LessonProposal(domain, score, what, [id]))
+            groups.append(LessonProposal(domain=one.domain, score=one.score, what=one.what, outcomes=[one.id]))
     return [group for group in groups if len(group.outcomes) >= MIN_REPEATS]

@@ -2,22 +2,23 @@
 
 from typing import Any, NamedTuple
 
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.features.learning import lesson_rules as rules
 from holdfast.features.learning import store as outcomes
-from holdfast.features.learning.lesson_rules import LessonProposal, Score
-from holdfast.features.learning.store import OUTCOMES, Outcome, OutcomeFilter
+from holdfast.features.learning.lesson_rules import LessonProposal, Outcome, Score
+from holdfast.features.learning.store import OUTCOMES, OutcomeFilter
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.memory_kind import MAX_READ, MemoryKind, read_text
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context, is_under, with_ancestors
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import DAY, format_timestamp
+from holdfast.kernel.timestamps import DAY, TimeText, format_timestamp
 
 WEAKEST_REASON = "weaker than the other lessons of its domain"
 """Archive reason of an evicted lesson."""
@@ -40,20 +41,36 @@ LESSON = MemoryKind(
 )
 
 
-class LessonResult(NamedTuple):
-    """A lesson that was added or confirmed, and the lessons it evicted."""
+class LessonView(Struct, frozen=True, kw_only=True):
+    id: str
+    """A memory id: lessons can be recalled, linked and deleted like any memory."""
+    domain: str
+    rule: str
+    namespace: str
+    principal: str
+    confidence: float
+    """(positive + 1) / (positive + negative + 2)."""
+    positive: int
+    negative: int
+    occurrences: int
+    updated_at: TimeText
+    also_said: list[str] | UnsetType = UNSET
 
-    memory: Memory
-    is_new: bool
-    archived: list[Memory]
+
+class LessonAddResult(Struct, frozen=True, kw_only=True):
+    lesson: LessonView
+    created: bool
+    """False: an existing lesson states the same rule and gained evidence."""
+    archived: list[str]
+    """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
 
 
-class OutcomeResult(NamedTuple):
-    """A recorded outcome, the lesson it changed, and the lesson that it and similar outcomes propose."""
-
-    outcome: Outcome
-    lesson: Memory | None
-    proposal: LessonProposal | None
+class OutcomeRecordResult(Struct, frozen=True, kw_only=True):
+    id: str
+    lesson: LessonView | None = None
+    """The lesson this outcome counted for, after the change."""
+    proposes: LessonProposal | None = None
+    """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
 
 
 class LessonScope(NamedTuple):
@@ -64,23 +81,23 @@ class LessonScope(NamedTuple):
     domain: str
 
 
-def add_lesson(ctx: Context, scope: LessonScope, rule: str, evidence: tuple[str, ...] = ()) -> LessonResult:
+def add_lesson(ctx: Context, scope: LessonScope, rule: str, evidence: tuple[str, ...] = ()) -> LessonAddResult:
     """Add a lesson, or strengthen the existing one that states the same rule."""
     with ctx.transaction() as write:
         there = _list_scope_lessons(ctx, write.session, scope)
         existing = next((lesson for lesson in there if rules.is_same_rule(lesson.content, rule)), None)
         if existing is not None:
             lesson = _strengthen_lesson(ctx, write, existing, rule, max(1, len(evidence)))
-            created, archived = False, []
+            weakest = []
         else:
             lesson = _create_lesson(ctx, write, scope, rule, max(1, len(evidence)))
-            created = True
-            archived = [
-                archive_memory(write, one, WEAKEST_REASON, "archive")
-                for one in rules.find_weakest([*there, lesson], lesson.id)
-            ]
+            weakest = rules.find_weakest([*there, lesson], lesson.id)
+        for one in weakest:
+            archive_memory(write, one, WEAKEST_REASON, "archive")
         outcomes.set_lesson(write.session, evidence, lesson.id)
-    return LessonResult(lesson, created, archived)
+    return LessonAddResult(
+        lesson=LESSON.view(LessonView, lesson), created=existing is None, archived=[one.id for one in weakest]
+    )
 
 
 def _create_lesson(ctx: Context, write: Transaction, scope: LessonScope, rule: str, times: int) -> Memory:
@@ -103,7 +120,7 @@ def _strengthen_lesson(ctx: Context, write: Transaction, known: Memory, rule: st
 
 def record_outcome(
     ctx: Context, scope: LessonScope, score: Score, what: str, source: str, lesson: str | None
-) -> OutcomeResult:
+) -> OutcomeRecordResult:
     """Record an outcome. It counts for the named lesson, or for the one that states the same rule."""
     with ctx.transaction() as write:
         outcome = Outcome(
@@ -123,7 +140,8 @@ def record_outcome(
             outcome = replace(outcome, lesson=borne.id)
         OUTCOMES.add(write.session, outcome)
         proposed = None if borne is not None else _find_proposal(ctx, write.session, scope, outcome)
-    return OutcomeResult(outcome, borne, proposed)
+    lesson_view = None if borne is None else LESSON.view(LessonView, borne)
+    return OutcomeRecordResult(id=outcome.id, lesson=lesson_view, proposes=proposed)
 
 
 def _find_lesson(ctx: Context, write: Transaction, scope: LessonScope, what: str, lesson: str | None) -> Memory | None:
@@ -145,14 +163,8 @@ def _find_proposal(ctx: Context, session: Session, scope: LessonScope, last: Out
     which = OutcomeFilter(
         (scope.principal,), scope.namespace, scope.domain, last.at - LOOKBACK_DAYS * DAY, unlearned=True
     )
-    groups = rules.find_proposals(
-        _outcome_tuple(outcome) for outcome in outcomes.list_outcomes(session, ctx.caller, which, MAX_READ)
-    )
+    groups = rules.find_proposals(outcomes.list_outcomes(session, ctx.caller, which, MAX_READ))
     return next((group for group in groups if last.id in group.outcomes), None)
-
-
-def _outcome_tuple(outcome: Outcome) -> tuple[str, str, Score, str]:
-    return outcome.id, outcome.domain, outcome.score, outcome.what
 
 
 def list_proposals(ctx: Context, which: OutcomeFilter) -> list[LessonProposal]:
@@ -160,7 +172,7 @@ def list_proposals(ctx: Context, which: OutcomeFilter) -> list[LessonProposal]:
     since = ctx.now() - LOOKBACK_DAYS * DAY
     with ctx.reading() as session:
         found = outcomes.list_outcomes(session, ctx.caller, which._replace(unlearned=True, since=since), MAX_READ)
-    return rules.find_proposals(map(_outcome_tuple, found))
+    return rules.find_proposals(found)
 
 
 def list_outcomes(ctx: Context, which: OutcomeFilter, limit: int) -> list[Outcome]:

@@ -1,31 +1,13 @@
 """Storage of outcomes: local to this store, not replicated."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from msgspec import Struct
-
-from holdfast.features.learning.lesson_rules import Score
+from holdfast.features.learning.lesson_rules import Outcome
 from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.kernel.context import Caller
-from holdfast.kernel.records.fields import Agent, LongText, Mark, OptionalShortText, ShortText, Text, Timestamp
 from holdfast.kernel.storage.local_table import Export, LocalTable, Owner
 from holdfast.kernel.storage.port import Session, SqlPart
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    id: Text
-    at: Timestamp
-    principal: ShortText
-    agent: Agent
-    namespace: str
-    domain: ShortText
-    score: Score
-    what: LongText
-    source: OptionalShortText = ""
-    lesson: Annotated[Text, Mark.MEMORY] | None = None
-    archived_at: Timestamp | None = None
-
 
 OUTCOMES = LocalTable(
     Outcome,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.llm import store as llm_store
-from holdfast.features.usage import model_calls
+from holdfast.features.usage import service as usage_service
 from holdfast.features.usage.price import Use
 from holdfast.kernel import prompt as prompts
 from holdfast.kernel.context import Context
@@ -154,9 +154,9 @@ class _ModelCall(Generic[T]):
         ctx, task, model = self._ctx, self._task.name, self._model.name
         id, now = ctx.new_id(), ctx.now()
         with ctx.store.transaction() as session:
-            if model_calls.count_spent(session, now) + most > ctx.allowance.daily_tokens:
+            if usage_service.count_spent(session, now) + most > ctx.allowance.daily_tokens:
                 raise ModelFailed(f"the daily budget of {ctx.allowance.daily_tokens:,} tokens is spent", unpaid=True)
-            return model_calls.reserve_tokens(
+            return usage_service.reserve_tokens(
                 session, id=id, agent=ctx.caller.agent, task=task, model=model, tokens=most, now=now
             )
 
@@ -176,7 +176,7 @@ class _ModelCall(Generic[T]):
     def _record(self, call: Use, answer: T | None = None) -> None:
         """Record the usage of a call and cache its answer in one transaction."""
         with self._ctx.store.transaction() as session:
-            model_calls.finish_call(session, call)
+            usage_service.finish_call(session, call)
             if answer is not None:
                 llm_store.cache_answer(session, self._key, call.model, prompts.encode_answer(answer), self._ctx.now())
 

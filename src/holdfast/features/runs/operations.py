@@ -2,96 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from holdfast.features.runs import service as runs
-from holdfast.features.runs.phases import Phase, Run, RunPlan
-from holdfast.features.runs.store import Scope
+from holdfast.features.runs.store import Phase, ProviderSession, Run, RunDetails, RunPlan, RunState, Scope
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import Time, parse_time
 
-RunState = Literal["running", "completed", "failed"]
-PhaseState = Literal["pending", "in_progress", "completed", "failed"]
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
 RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a run.", extra={"argument": True})]
 Token = Annotated[int, Meta(ge=1, le=(1 << 53) - 1, description="Fencing token returned by run open.")]
 Seconds = Annotated[int, Meta(ge=1, le=86_400, description="Length of the lease in seconds.")]
 PrincipalName = Annotated[str, Meta(min_length=1, max_length=128, description="Owner [default: the agent].")]
-
-
-class PhaseView(Struct, frozen=True, kw_only=True):
-    name: str
-    state: PhaseState
-    attempt: int
-    updated_at: TimeText
-    output: str | UnsetType = UNSET
-    error: str | UnsetType = UNSET
-    started_at: TimeText | UnsetType = UNSET
-
-
-class RunView(Struct, frozen=True, kw_only=True):
-    id: str
-    topology: str
-    topology_hash: str
-    state: RunState
-    principal: str
-    agent_id: str
-    namespace: str
-    created_at: TimeText
-    updated_at: TimeText
-    inputs: dict[str, Any] | UnsetType = UNSET
-    owner: str | UnsetType = UNSET
-    lease_until: TimeText | UnsetType = UNSET
-    error: str | UnsetType = UNSET
-
-
-class RunDetails(Struct, frozen=True, kw_only=True):
-    run: RunView
-    phases: list[PhaseView]
-    next: str | UnsetType = UNSET
-    """The first phase that is not completed yet."""
-    token: int | UnsetType = UNSET
-    """Fencing token of the lease; only run open returns it."""
-    resumed: bool | UnsetType = UNSET
-
-
-def _run_view(run: "Run") -> RunView:
-    return RunView(
-        id=run.id,
-        topology=run.topology,
-        topology_hash=run.topology_hash,
-        state=run.state,
-        principal=run.principal,
-        agent_id=run.agent,
-        namespace=run.namespace,
-        created_at=str(format_time(run.created_at)),
-        updated_at=str(format_time(run.updated_at)),
-        inputs=run.inputs or UNSET,
-        owner=value_or_unset(run.owner),
-        lease_until=format_time(run.lease_until),
-        error=value_or_unset(run.error),
-    )
-
-
-def _phase_view(phase: "Phase") -> PhaseView:
-    return PhaseView(
-        name=phase.name,
-        state=phase.state,
-        attempt=phase.attempt,
-        updated_at=str(format_time(phase.updated_at)),
-        output=value_or_unset(phase.output),
-        error=value_or_unset(phase.error),
-        started_at=format_time(phase.started_at),
-    )
-
-
-def _run_details(run: "Run", phases: "list[Phase]", **more: Any) -> RunDetails:
-    remaining = next((phase.name for phase in phases if phase.state != "completed"), None)
-    return RunDetails(
-        run=_run_view(run), phases=[_phase_view(phase) for phase in phases], next=value_or_unset(remaining), **more
-    )
 
 
 class RunOpen(Request, frozen=True):
@@ -117,7 +41,7 @@ class RunOpen(Request, frozen=True):
     "POST /api/v1/runs",
     cli=("task", "run", "open"),
     aliases=("run open",),
-    human="holdfast.features.runs.render:render_run",
+    columns=("id", "topology", "state"),
     examples=(
         Example({"topology": "release", "phases": ["build", "test", "publish"], "id": "example-run"}),
         Example({"topology": "release", "phases": ["build", "build"]}, error="VALIDATION_FAILED"),
@@ -131,20 +55,16 @@ def run_open(ctx: Context, request: RunOpen) -> RunDetails:
 
     A run resumes only with the same plan and inputs. Completed phases keep their output.
     """
-    shape = RunPlan(request.topology, tuple(request.phases), request.definition)
-    result = runs.open_run(
+    return runs.open_run(
         ctx,
-        runs.RunRequest(
-            shape,
-            request.owner or ctx.caller.agent,
-            request.seconds,
-            id=request.id,
-            principal=request.principal,
-            namespace=request.namespace,
-            inputs=request.inputs,
-        ),
+        RunPlan(request.topology, tuple(request.phases), request.definition),
+        request.inputs,
+        owner=request.owner or ctx.caller.agent,
+        seconds=request.seconds,
+        id=request.id,
+        principal=request.principal,
+        namespace=request.namespace,
     )
-    return _run_details(result.run, result.phases, token=result.run.token, resumed=result.resumed)
 
 
 class RunStep(Request, frozen=True):
@@ -162,8 +82,8 @@ class RunStep(Request, frozen=True):
 
 class StepResult(Struct, frozen=True, kw_only=True):
     run_id: str
-    phase: PhaseView
-    lease_until: TimeText
+    phase: Phase
+    lease_until: Time
 
 
 @operation(
@@ -192,7 +112,7 @@ def run_step(ctx: Context, request: RunStep) -> StepResult:
         error=request.error,
         seconds=request.seconds,
     )
-    return StepResult(run_id=run.id, phase=_phase_view(phase), lease_until=str(format_time(run.lease_until)))
+    return StepResult(run_id=run.id, phase=phase, lease_until=run.lease_until or 0)
 
 
 class RunHeartbeat(Request, frozen=True):
@@ -212,9 +132,9 @@ class RunHeartbeat(Request, frozen=True):
         Example({"id": "c42e8d19", "token": 1}, prepared=True),
     ),
 )
-def run_heartbeat(ctx: Context, request: RunHeartbeat) -> RunView:
+def run_heartbeat(ctx: Context, request: RunHeartbeat) -> Run:
     """Extend the lease of a run."""
-    return _run_view(runs.extend_lease(ctx, request.id, request.token, request.seconds))
+    return runs.extend_lease(ctx, request.id, request.token, request.seconds)
 
 
 class RunClose(Request, frozen=True):
@@ -232,7 +152,7 @@ class RunClose(Request, frozen=True):
     "POST /api/v1/runs/{id}/close",
     cli=("task", "run", "close"),
     aliases=("run close",),
-    human="holdfast.features.runs.render:render_run",
+    columns=("id", "topology", "state"),
     examples=(
         Example({"id": "no-such-run", "token": 1}, error="NOT_FOUND"),
         Example({"id": "e6b37a20", "token": 1}, prepared=True),
@@ -241,7 +161,7 @@ class RunClose(Request, frozen=True):
 )
 def run_close(ctx: Context, request: RunClose) -> RunDetails:
     """End a run: completed, or failed with an error and resumable."""
-    return _run_details(*runs.close_run(ctx, request.id, request.token, request.error))
+    return runs.close_run(ctx, request.id, request.token, request.error)
 
 
 class RunShow(Request, frozen=True):
@@ -253,12 +173,12 @@ class RunShow(Request, frozen=True):
     "GET /api/v1/runs/{id}",
     cli=("task", "run", "show"),
     aliases=("run show",),
-    human="holdfast.features.runs.render:render_run",
+    columns=("id", "topology", "state"),
     examples=(Example({"id": "no-such-run"}, error="NOT_FOUND"), Example({"id": "c42e8d19"}, prepared=True)),
 )
 def run_show(ctx: Context, request: RunShow) -> RunDetails:
     """Show a run and the state of its phases."""
-    return _run_details(*runs.get_run(ctx, request.id))
+    return runs.get_run(ctx, request.id)
 
 
 class RunList(Request, frozen=True):
@@ -269,7 +189,7 @@ class RunList(Request, frozen=True):
 
 
 class RunPage(Struct, frozen=True, kw_only=True):
-    runs: list[RunView]
+    runs: list[Run]
     count: int
 
 
@@ -278,13 +198,13 @@ class RunPage(Struct, frozen=True, kw_only=True):
     "GET /api/v1/runs",
     cli=("task", "run", "list"),
     aliases=("run list",),
-    human="holdfast.features.runs.render:render_runs",
+    columns=("id!", "topology", "state", "updated_at"),
     examples=(Example({}), Example({"state": "asleep"}, error="VALIDATION_FAILED")),
 )
 def run_list(ctx: Context, request: RunList) -> RunPage:
     """List runs, most recently updated first."""
     found = runs.list_runs(ctx, tuple(request.principal), request.state, request.limit, request.offset)
-    return RunPage(runs=[_run_view(run) for run in found], count=len(found))
+    return RunPage(runs=found, count=len(found))
 
 
 class RunClear(Request, frozen=True):
@@ -322,15 +242,6 @@ class SessionKeep(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class SessionView(Struct, frozen=True, kw_only=True):
-    provider: str
-    session_id: str
-    channel: str
-    principal: str
-    namespace: str
-    expires_at: TimeText | UnsetType = UNSET
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/sessions",
@@ -341,14 +252,11 @@ class SessionView(Struct, frozen=True, kw_only=True):
         Example({"session_id": "abc", "provider": "claude", "expires_at": "2001-01-01"}, error="VALIDATION_FAILED"),
     ),
 )
-def session_keep(ctx: Context, request: SessionKeep) -> SessionView:
+def session_keep(ctx: Context, request: SessionKeep) -> ProviderSession:
     """Save the current provider session of a channel, principal and namespace."""
     scope = Scope(request.channel, request.principal or ctx.caller.agent, request.namespace or ctx.namespace)
-    expires = None if request.expires_at is None else parse_timestamp(request.expires_at, "expires_at")
-    runs.keep_session(ctx, scope, request.provider, request.session_id, expires)
-    return SessionView(
-        provider=request.provider, session_id=request.session_id, **scope._asdict(), expires_at=format_time(expires)
-    )
+    expires = parse_time(request.expires_at, "expires_at")
+    return runs.keep_session(ctx, scope, request.provider, request.session_id, expires)
 
 
 class SessionGet(Request, frozen=True):
@@ -359,7 +267,7 @@ class SessionGet(Request, frozen=True):
 
 
 class SessionGetResult(Struct, frozen=True, kw_only=True):
-    session: SessionView | None
+    session: ProviderSession | None
     """Null if there is no session or it has expired."""
 
 
@@ -373,13 +281,7 @@ class SessionGetResult(Struct, frozen=True, kw_only=True):
 def session_get(ctx: Context, request: SessionGet) -> SessionGetResult:
     """Get the current provider session, if any."""
     scope = Scope(request.channel, request.principal or ctx.caller.agent, request.namespace or ctx.namespace)
-    found = runs.find_session(ctx, scope, request.provider)
-    if found is None:
-        return SessionGetResult(session=None)
-    view = SessionView(
-        provider=found.provider, session_id=found.session, **scope._asdict(), expires_at=format_time(found.expires_at)
-    )
-    return SessionGetResult(session=view)
+    return SessionGetResult(session=runs.find_session(ctx, scope, request.provider))
 
 
 class SessionClear(Request, frozen=True):

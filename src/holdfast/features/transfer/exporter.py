@@ -11,9 +11,8 @@ from holdfast.features.graph.model import ALIAS
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.grant import GRANT
 from holdfast.features.namespaces.model import POLICY, STANDARD
-from holdfast.features.people import read_interactions as interactions
-from holdfast.features.people.interaction import INTERACTION
-from holdfast.features.people.principal import PRINCIPAL
+from holdfast.features.people import interactions
+from holdfast.features.people.model import INTERACTION, PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import read_skills as skills

@@ -11,11 +11,10 @@ from holdfast.features.graph.depth import check_link
 from holdfast.features.graph.model import ALIAS, Alias
 from holdfast.features.memories.grant import GRANT, Grant
 from holdfast.features.namespaces.model import POLICY, STANDARD, Policy, Standard, validate_rules
-from holdfast.features.namespaces.policy import normalize_namespace
-from holdfast.features.namespaces.service import EVERYWHERE, require_standard_access
-from holdfast.features.people import principal as principals
-from holdfast.features.people.interaction import INTERACTION, Interaction, validate_interaction
-from holdfast.features.people.principal import PRINCIPAL
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
+from holdfast.features.namespaces.service import normalize_namespace, require_standard_access
+from holdfast.features.people import model as principals
+from holdfast.features.people.model import INTERACTION, PRINCIPAL, Interaction, validate_interaction
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation, invalidation_id
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import service as skill_service

@@ -10,7 +10,7 @@ from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.grant import GRANT
 from holdfast.features.memories.read_memories import require_write_access
-from holdfast.features.namespaces.service import EVERYWHERE
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.exporter import Row, make_extra_key
 from holdfast.features.transfer.schema_v1 import read_timestamp

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from holdfast.features.namespaces.service import EVERYWHERE
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.features.transfer import import_memories, import_records, schema_v1
 from holdfast.features.transfer.exporter import Row, make_extra_key
 from holdfast.features.transfer.import_state import ImportState, Options, Outcome

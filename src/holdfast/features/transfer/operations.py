@@ -5,7 +5,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from msgspec import Meta, Struct
 
 from holdfast.features.memories.operations.core import OnConflictField
-from holdfast.features.sync.operations.bundles import BundlePath
+from holdfast.features.sync.operations.sync import BundlePath
 from holdfast.features.transfer import exporter, importer
 from holdfast.features.transfer.files import ExportFileResult, read_export, write_export
 from holdfast.features.transfer.import_state import Options

@@ -11,13 +11,11 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.features.access.model import Agent
-from holdfast.features.access.notice import Notice
+from holdfast.features.access.model import Agent, Notice
 from holdfast.features.graph.model import Alias
 from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Policy, Standard
-from holdfast.features.people.interaction import Interaction
-from holdfast.features.people.principal import Principal
+from holdfast.features.people.model import Interaction, Principal
 from holdfast.features.reflections.invalidation import Invalidation
 from holdfast.features.skills.files import encode_content
 from holdfast.features.skills.model import Skill, SkillVersion

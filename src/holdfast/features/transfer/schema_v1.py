@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.people.interaction import Decision, Texts
+from holdfast.features.people.model import Decision, Texts
 from holdfast.features.reflections.invalidation import Cause, Status
 from holdfast.features.skills.model import MAX_FILES
 from holdfast.kernel.errors import Invalid

@@ -2,19 +2,18 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from holdfast.features.usage import price
 from holdfast.features.usage import service as usage_service
-from holdfast.features.usage.price import KINDS, Price, Tokens, format_rate
-from holdfast.features.usage.service import BudgetStatus, ModelCall
-from holdfast.features.usage.store import UsageFilter
+from holdfast.features.usage.price import Budget, BudgetStatus, Cost, Day, Period, Price, Use
+from holdfast.features.usage.store import UsageFilter, UsageSum
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
-from holdfast.kernel.model_allowance import COST_UNITS, format_cost
+from holdfast.kernel.model_allowance import COST_UNITS
 from holdfast.kernel.registry.fields import Actor, Timestamp
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import DAY, format_timestamp, parse_timestamp
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
+from holdfast.kernel.timestamps import DAY, parse_timestamp
 
 MAX_TOKENS = 10**9
 Count = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
@@ -51,8 +50,8 @@ class UsageRecordResult(Struct, frozen=True, kw_only=True):
     priced: bool
     """Whether all of its tokens have a price."""
     tokens: int
-    cost: str | UnsetType = UNSET
-    currency: str | UnsetType = UNSET
+    cost: Cost | None = None
+    currency: str | None = None
 
 
 @operation(
@@ -68,26 +67,35 @@ class UsageRecordResult(Struct, frozen=True, kw_only=True):
 )
 def usage_record(ctx: Context, request: UsageRecord) -> UsageRecordResult:
     """Record the tokens of a model call, at the price of that day."""
-    called = _build_call(ctx, request, _read_tokens(request))._replace(
-        at=None if request.at is None else parse_timestamp(request.at, "at"), unique_key=request.unique_key
-    )
-    done = usage_service.record_usage(ctx, called, request.reservation)
+    at = ctx.now() if request.at is None else parse_timestamp(request.at, "at")
+    call = _build_call(ctx, request, at, request.unique_key)
+    use, is_repeat = usage_service.record_usage(ctx, call, request.reservation)
     return UsageRecordResult(
-        id=done.id,
-        recorded=not done.is_repeat,
-        priced=done.cost is not None,
-        tokens=called.tokens.total,
-        cost=UNSET if done.cost is None else format_cost(done.cost),
-        currency=value_or_unset(done.currency),
+        id=use.id,
+        recorded=not is_repeat,
+        priced=use.cost is not None,
+        tokens=use.tokens.total,
+        cost=use.cost,
+        currency=use.currency,
     )
 
 
-def _read_tokens(request: "UsageRecord | UsageReserve") -> "Tokens":
-    return Tokens(request.input_tokens, request.output_tokens, request.cache_read_tokens, request.cache_write_tokens)
-
-
-def _build_call(ctx: Context, request: "UsageRecord | UsageReserve", tokens: "Tokens") -> "ModelCall":
-    return ModelCall(request.model, tokens, request.principal or ctx.caller.agent, request.session)
+def _build_call(ctx: Context, request: "UsageRecord | UsageReserve", at: int, unique_key: str | None = None) -> Use:
+    """Build the call that is recorded or reserved; its cost is not known yet."""
+    return Use(
+        id=ctx.new_id(),
+        at=at,
+        day=at // DAY,
+        principal=request.principal or ctx.caller.agent,
+        agent=ctx.caller.agent,
+        session=request.session,
+        model=request.model,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        cache_read_tokens=request.cache_read_tokens,
+        cache_write_tokens=request.cache_write_tokens,
+        unique_key=unique_key,
+    )
 
 
 class UsageReserve(Request, frozen=True):
@@ -102,25 +110,12 @@ class UsageReserve(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class BudgetView(Struct, frozen=True, kw_only=True):
-    principal: str
-    """`*` is everyone together."""
-    model: str
-    period: Literal["day", "month"]
-    since: str
-    tokens: int | UnsetType = UNSET
-    tokens_left: int | UnsetType = UNSET
-    cost: str | UnsetType = UNSET
-    cost_left: str | UnsetType = UNSET
-    currency: str | UnsetType = UNSET
-
-
 class UsageReserveResult(Struct, frozen=True, kw_only=True):
     reservation: str
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     """The budgets that cover it, before this reservation."""
-    cost: str | UnsetType = UNSET
-    currency: str | UnsetType = UNSET
+    cost: Cost | None = None
+    currency: str | None = None
 
 
 @operation(
@@ -134,13 +129,8 @@ class UsageReserveResult(Struct, frozen=True, kw_only=True):
 )
 def usage_reserve(ctx: Context, request: UsageReserve) -> UsageReserveResult:
     """Reserve budget for a model call; fails if a budget would be exceeded."""
-    done, left = usage_service.reserve_usage(ctx, _build_call(ctx, request, _read_tokens(request)), request.seconds)
-    return UsageReserveResult(
-        reservation=done.id,
-        budgets=[_budget_view(one) for one in left],
-        cost=UNSET if done.cost is None else format_cost(done.cost),
-        currency=value_or_unset(done.currency),
-    )
+    use, budgets = usage_service.reserve_usage(ctx, _build_call(ctx, request, ctx.now()), request.seconds)
+    return UsageReserveResult(reservation=use.id, budgets=budgets, cost=use.cost, currency=use.currency)
 
 
 class UsageRelease(Request, frozen=True):
@@ -178,36 +168,22 @@ class UsageReport(Request, frozen=True):
     session: Annotated[str, Meta(max_length=256, description="Only this session.")] | None = None
 
 
-class UsageSum(Struct, frozen=True, kw_only=True):
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    total_tokens: int
-    unpriced_calls: int
-    """Calls without a price; not included in `cost`."""
-    cost: str
-    currency: str | UnsetType = UNSET
-    day: str | UnsetType = UNSET
-    principal: str | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    session: str | UnsetType = UNSET
-
-
 class UsageReportResult(Struct, frozen=True, kw_only=True):
     usage: list[UsageSum]
     """One row per group and currency."""
     count: int
-    since: str
-    until: str
+    since: Day
+    until: Day
 
 
 @operation(
     Effect.READ,
     "GET /api/v1/usage",
     cli=("usage", "report"),
-    human="holdfast.features.usage.render:render_usage",
+    columns=(
+        *("day", "principal", "model", "session", "calls", "unpriced_calls"),
+        *("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost", "currency"),
+    ),
     examples=(
         Example({}),
         Example({"by": ["day", "model"], "since": "2026-01-01", "until": "2026-01-31"}),
@@ -222,29 +198,8 @@ def usage_report(ctx: Context, request: UsageReport) -> UsageReportResult:
     usage_filter = UsageFilter(
         since, until, frozenset(request.by), tuple(request.principal), request.session, request.model
     )
-    found = [
-        UsageSum(
-            calls=one.calls,
-            input_tokens=one.input_tokens,
-            output_tokens=one.output_tokens,
-            cache_read_tokens=one.cache_read_tokens,
-            cache_write_tokens=one.cache_write_tokens,
-            total_tokens=one.input_tokens + one.output_tokens + one.cache_read_tokens + one.cache_write_tokens,
-            unpriced_calls=one.unpriced,
-            cost=format_cost(one.cost),
-            currency=value_or_unset(one.currency),
-            day=UNSET if one.day is None else _format_day(one.day),
-            principal=value_or_unset(one.principal),
-            model=value_or_unset(one.model),
-            session=value_or_unset(one.session),
-        )
-        for one in usage_service.sum_usage(ctx, usage_filter)
-    ]
-    return UsageReportResult(usage=found, count=len(found), since=_format_day(since), until=_format_day(until))
-
-
-def _format_day(day: int) -> str:
-    return format_timestamp(day * DAY)[:10]
+    found = usage_service.sum_usage(ctx, usage_filter)
+    return UsageReportResult(usage=found, count=len(found), since=since, until=until)
 
 
 class PriceSet(Request, frozen=True):
@@ -256,21 +211,6 @@ class PriceSet(Request, frozen=True):
     cache_read: Annotated[Money, Meta(description="Price of a million tokens read from a cache.")] | None = None
     cache_write: Annotated[Money, Meta(description="Price of a million tokens written to a cache.")] | None = None
     agent_id: Actor | None = None
-
-
-class PriceView(Struct, frozen=True, kw_only=True):
-    model: str
-    since: str
-    currency: str
-    input: str | UnsetType = UNSET
-    output: str | UnsetType = UNSET
-    cache_read: str | UnsetType = UNSET
-    cache_write: str | UnsetType = UNSET
-
-
-def _price_view(price: "Price") -> PriceView:
-    rates = {kind: UNSET if (rate := getattr(price, kind)) is None else format_rate(rate) for kind in KINDS}
-    return PriceView(model=price.model, since=format_timestamp(price.since)[:10], currency=price.currency, **rates)
 
 
 @operation(
@@ -285,7 +225,7 @@ def _price_view(price: "Price") -> PriceView:
         Example({"model": "model-*"}, error="VALIDATION_FAILED"),
     ),
 )
-def price_set(ctx: Context, request: PriceSet) -> PriceView:
+def price_set(ctx: Context, request: PriceSet) -> Price:
     """Set the price of a model from a day on; recorded costs stay."""
     rates = {kind: price.parse_rate(getattr(request, kind), kind) for kind in price.KINDS}
     if all(rate is None for rate in rates.values()):
@@ -299,12 +239,11 @@ def price_set(ctx: Context, request: PriceSet) -> PriceView:
         set_at=ctx.now(),
         **rates,
     )
-    usage_service.set_price(ctx, new)
-    return _price_view(new)
+    return usage_service.set_price(ctx, new)
 
 
 class Prices(Struct, frozen=True, kw_only=True):
-    prices: list[PriceView]
+    prices: list[Price]
     count: int
 
 
@@ -313,12 +252,12 @@ class Prices(Struct, frozen=True, kw_only=True):
     "GET /api/v1/prices",
     cli=("usage", "price", "list"),
     aliases=("price list",),
-    human="holdfast.features.usage.render:render_prices",
+    columns=("model", "since", "currency", "input", "output", "cache_read", "cache_write"),
     examples=(Example({}),),
 )
 def price_list(ctx: Context, request: EmptyRequest) -> Prices:
     """List model prices, latest first for each model."""
-    found = [_price_view(one) for one in usage_service.list_prices(ctx)]
+    found = usage_service.list_prices(ctx)
     return Prices(prices=found, count=len(found))
 
 
@@ -343,7 +282,7 @@ def price_remove(ctx: Context, request: PriceRemove) -> Prices:
     usage_service.remove_price(
         ctx, request.model, 0 if request.since is None else parse_timestamp(request.since, "since")
     )
-    found = [_price_view(one) for one in usage_service.list_prices(ctx)]
+    found = usage_service.list_prices(ctx)
     return Prices(prices=found, count=len(found))
 
 
@@ -351,28 +290,13 @@ class BudgetSet(Request, frozen=True):
     principal: Annotated[
         PrincipalField, Meta(description="Person or agent; `*` is everyone together.", extra={"argument": True})
     ]
-    period: Annotated[Literal["day", "month"], Meta(description="Budget per day or per month (UTC).")] = "day"
+    period: Annotated[Period, Meta(description="Budget per day or per month (UTC).")] = "day"
     model: ModelPattern = "*"
     tokens: Annotated[int, Meta(ge=0, le=10**15, description="Maximum tokens per period.")] | None = None
     cost: Annotated[Money, Meta(description="Maximum cost per period.")] | None = None
     currency: Currency = "USD"
     lift: Annotated[bool, Meta(description="Remove the budget.")] = False
     agent_id: Actor | None = None
-
-
-def _budget_view(status: "BudgetStatus") -> BudgetView:
-    budget = status.budget
-    return BudgetView(
-        principal=budget.principal,
-        model=budget.model,
-        period=budget.period,
-        since=_format_day(status.since),
-        tokens=value_or_unset(budget.tokens),
-        tokens_left=UNSET if status.tokens_left is None else max(status.tokens_left, 0),
-        cost=UNSET if budget.cost is None else format_cost(budget.cost),
-        cost_left=UNSET if status.cost_left is None else format_cost(max(status.cost_left, 0)),
-        currency=value_or_unset(budget.currency),
-    )
 
 
 @operation(
@@ -389,25 +313,28 @@ def _budget_view(status: "BudgetStatus") -> BudgetView:
         Example({"principal": "*", "period": "month", "cost": "50"}, prepared=True),
     ),
 )
-def budget_set(ctx: Context, request: BudgetSet) -> BudgetView:
+def budget_set(ctx: Context, request: BudgetSet) -> BudgetStatus:
     """Set a daily or monthly budget; reservations above it are refused."""
     cost = price.parse_rate(request.cost, "cost")
     if request.lift == (request.tokens is not None or cost is not None):
         raise Invalid("Give tokens or cost, or lift to remove the budget.", fields=["tokens", "cost", "lift"])
-    done = usage_service.set_budget(
-        ctx,
-        request.principal,
-        price.parse_model_pattern(request.model),
-        request.period,
+    model = price.parse_model_pattern(request.model)
+    budget = Budget(
+        id=price.derive_budget_id(request.principal, model, request.period),
+        principal=request.principal,
+        model=model,
+        period=request.period,
         tokens=request.tokens,
         cost=None if cost is None else cost * (COST_UNITS // 1_000_000),
         currency=None if cost is None else price.parse_currency(request.currency),
+        set_by=ctx.caller.agent,
+        set_at=ctx.now(),
     )
-    return _budget_view(done)
+    return usage_service.set_budget(ctx, budget)
 
 
 class Budgets(Struct, frozen=True, kw_only=True):
-    budgets: list[BudgetView]
+    budgets: list[BudgetStatus]
     count: int
 
 
@@ -416,10 +343,10 @@ class Budgets(Struct, frozen=True, kw_only=True):
     "GET /api/v1/budgets",
     cli=("usage", "budget", "list"),
     aliases=("budget list",),
-    human="holdfast.features.usage.render:render_budgets",
+    columns=("principal", "model", "period", "tokens_left", "tokens", "cost_left", "cost", "currency"),
     examples=(Example({}),),
 )
 def budget_list(ctx: Context, request: EmptyRequest) -> Budgets:
     """List your budgets and what is left of each."""
-    found = [_budget_view(one) for one in usage_service.list_budget_status(ctx)]
+    found = usage_service.list_budget_status(ctx)
     return Budgets(budgets=found, count=len(found))

@@ -10,8 +10,20 @@ from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import COST_UNITS, format_cost, parse_cost
-from holdfast.kernel.records.fields import Agent, Count, ExportAs, Mark, OptionalShortText, ShortText, Text, Timestamp
-from holdfast.kernel.timestamps import DAY, derive_id
+from holdfast.kernel.records.fields import (
+    PRIVATE,
+    Agent,
+    Count,
+    ExportAs,
+    Mark,
+    Named,
+    OptionalShortText,
+    ShortText,
+    Text,
+    Timestamp,
+    computed,
+)
+from holdfast.kernel.timestamps import DAY, derive_id, format_timestamp
 
 KINDS = ("input", "output", "cache_read", "cache_write")
 Period = Literal["day", "month"]
@@ -61,6 +73,12 @@ def format_rate(rate: int) -> str:
     return format_cost(rate * (COST_UNITS // 1_000_000))
 
 
+def format_day(day: int) -> str:
+    return format_timestamp(day * DAY)[:10]
+
+
+Day = Annotated[int, ExportAs(format=format_day)]
+"""Days since 1970-01-01."""
 Money = Annotated[str, Meta(min_length=1, max_length=40)]
 Cost = Annotated[int, ExportAs(type=Money, format=format_cost, parse=parse_cost)]
 """Units of 10^-12 of the currency."""
@@ -73,14 +91,18 @@ class Price(Struct, frozen=True, kw_only=True):
 
     model: ShortText
     """A name, or a prefix followed by *."""
-    since: Timestamp
+    since: Annotated[Timestamp, PRIVATE]
     currency: OptionalShortText
     input: Rate | None = None
     output: Rate | None = None
     cache_read: Rate | None = None
     cache_write: Rate | None = None
-    set_by: str
-    set_at: Timestamp
+    set_by: Annotated[str, PRIVATE]
+    set_at: Annotated[Timestamp, PRIVATE]
+
+    @computed
+    def since_day(self) -> Annotated[Day, Named("since")]:
+        return self.since // DAY
 
     def cost(self, tokens: Tokens) -> int | None:
         """Compute the exact cost in units of 10^-12 of the currency; None if a needed price is missing."""
@@ -94,18 +116,36 @@ class Price(Struct, frozen=True, kw_only=True):
 class Budget(Struct, frozen=True, kw_only=True):
     """A limit on tokens or cost per period."""
 
-    id: Annotated[str, Mark.LOCAL] = ""
+    id: Annotated[str, Mark.LOCAL, PRIVATE] = ""
     principal: Annotated[ShortText, Mark.FIXED]
+    """`*` is everyone together."""
     model: Annotated[ShortText, Mark.FIXED]
     period: Annotated[Period, Mark.FIXED]
     tokens: Count | None = None
     cost: Cost | None = None
     currency: OptionalShortText | None = None
-    set_by: str
-    set_at: Timestamp
+    set_by: Annotated[str, PRIVATE]
+    set_at: Annotated[Timestamp, PRIVATE]
 
     def covers(self, names: tuple[str, ...], model: str) -> bool:
         return (self.principal == ANY or self.principal in names) and matches_model(self.model, model)
+
+
+class BudgetStatus(Budget, frozen=True, kw_only=True):
+    """A budget and what is left of it in the current period."""
+
+    since: Day
+    """First day of the period."""
+    tokens_used: Annotated[int, PRIVATE]
+    cost_used: Annotated[Cost, PRIVATE]
+
+    @computed
+    def tokens_left(self) -> int | None:
+        return None if self.tokens is None else max(self.tokens - self.tokens_used, 0)
+
+    @computed
+    def cost_left(self) -> Cost | None:
+        return None if self.cost is None else max(self.cost - self.cost_used, 0)
 
 
 def derive_budget_id(principal: str, model: str, period: Period) -> str:
@@ -142,6 +182,25 @@ class Use(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> Tokens:
         return Tokens(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens)
+
+
+class ModelUsage(Struct, frozen=True):
+    """Calls of the store's own model, of a task and a day."""
+
+    day: Day
+    task: str
+    model: str
+    calls: int
+    answered: int
+    """Calls with a valid answer."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Input tokens read from the provider's cache."""
+    spent_tokens: int
+    """Tokens counted against the daily budget; for an aborted call, the maximum it can have used."""
+    cost: Cost
+    """Exact cost in your currency, by the configured prices."""
 
 
 def find_price(prices: Iterable[Price], model: str, at: int) -> Price | None:

@@ -2,11 +2,14 @@
 
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.people.resolve_names import list_all_names, list_names
 from holdfast.features.usage.price import (
     Budget,
+    Cost,
+    Day,
     Price,
     Use,
     derive_budget_id,
@@ -16,6 +19,7 @@ from holdfast.features.usage.price import (
 )
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.fields import computed
 from holdfast.kernel.storage.local_table import Export, LocalTable, Owner, Retention, must_be_free
 from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import DAY
@@ -85,21 +89,26 @@ BUDGETS = LocalTable(
 )
 
 
-class UsageTotal(NamedTuple):
+class UsageSum(Struct, frozen=True, kw_only=True):
     """Totals of a group of calls."""
 
-    day: int | None
-    principal: str | None
-    model: str | None
-    session: str | None
-    currency: str | None
+    day: Day | None = None
+    principal: str | None = None
+    model: str | None = None
+    session: str | None = None
+    currency: str | None = None
     calls: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
-    cost: int
-    unpriced: int
+    cost: Cost
+    unpriced_calls: int
+    """Calls without a price; not included in `cost`."""
+
+    @computed
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
 class UsageFilter(NamedTuple):
@@ -135,7 +144,7 @@ def sum_spent(session: Session, budget: Budget, names: tuple[str, ...], since: i
     return int(row[0]), int(row[1])
 
 
-def list_totals(session: Session, caller: Caller, filter: UsageFilter) -> list[UsageTotal]:
+def list_totals(session: Session, caller: Caller, filter: UsageFilter) -> list[UsageSum]:
     """Compute the totals that the caller may see: an agent its own, an admin all."""
     parts: list[SqlPart] = ["usage_sums"]
     params: dict[str, Any] = {"since": filter.since, "until": filter.until, "limit": filter.limit}
@@ -150,7 +159,8 @@ def list_totals(session: Session, caller: Caller, filter: UsageFilter) -> list[U
         if (value := getattr(filter, name)) is not None:
             parts.append(f"usage_sums.{name}")
             params[name] = value
-    return [UsageTotal(*row) for row in session.select([*parts, "usage_sums.grouped"], params)]
+    rows = session.select([*parts, "usage_sums.grouped"], params)
+    return [UsageSum(**dict(zip(UsageSum.__struct_fields__, row, strict=True))) for row in rows]
 
 
 def list_prices(session: Session) -> list[Price]:

@@ -4,8 +4,7 @@ from typing import cast, get_args
 
 from msgspec.structs import replace
 
-from holdfast.features.runs.phases import Phase, PhaseState, Run, RunPlan, RunState
-from holdfast.features.runs.store import PHASES, RUNS, list_phases
+from holdfast.features.runs.store import PHASES, RUNS, Phase, PhaseState, Run, RunPlan, RunState, list_phases
 from holdfast.features.tasks.model import State, Status, Task, TaskRun
 from holdfast.features.tasks.schedule import NAMED_RULES, parse_due, parse_schedule
 from holdfast.features.tasks.store import TASK_RUNS, TASKS

@@ -3,8 +3,9 @@
 An answer is a record, or a struct of records. Its annotations say how it is encoded:
 
 - `Time` and `TimeText` are RFC 3339 text on the wire and aware datetimes in the library.
+- Any other value with a text form in exports (`ExportAs.format`) has it here, too.
 - A field with the default None or UNSET is omitted on the wire while it has none, and None in the library. A field
-  marked `SPARSE` is omitted while it is empty.
+  marked `SPARSE` is omitted while it is empty; empty text is None in the library.
 - `PRIVATE` fields stay inside. A `Named("agent_id")` field has another name outside.
 - A property declared with `@computed` is one more field.
 
@@ -37,7 +38,7 @@ from typing import (
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
 
-from holdfast.kernel.records.fields import computed
+from holdfast.kernel.records.fields import ExportAs, computed
 from holdfast.kernel.timestamps import EPOCH, format_datetime, format_timestamp
 
 Form = Literal["wire", "library"]
@@ -236,7 +237,10 @@ def _shape(annotation: Any, form: Form) -> _Shape:
     """Derive the shape of any annotation."""
     origin, arguments = _get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _time_shape(arguments[0], form) if is_time(annotation) else _shape(arguments[0], form)
+        if is_time(annotation):
+            return _time_shape(arguments[0], form)
+        formats = [one.format for one in arguments[1:] if isinstance(one, ExportAs) and one.format is not None]
+        return _text_shape(formats[0]) if formats else _shape(arguments[0], form)
     if origin is Union:
         return _union_shape(arguments, form)
     if origin in (list, Sequence):
@@ -253,6 +257,11 @@ def _time_shape(kind: type, form: Form) -> _Shape:
         return _Shape(datetime, lambda value: f"parse_datetime({value})")
     # A time outside the years 1 to 9999 is clamped.
     return _Shape(datetime, lambda value: f"EPOCH + timedelta(0, 0, min(max({value}, MIN_TIME), MAX_TIME))")
+
+
+def _text_shape(format: Converter) -> _Shape:
+    name = _add_name(format)
+    return _Shape(str, lambda value: f"{name}({value})")
 
 
 def _union_shape(members: tuple[Any, ...], form: Form) -> _Shape:
@@ -379,6 +388,8 @@ def _derive_field(name: str, source: str, annotation: Any, optional: bool, form:
     name = extra.get("name", name)
     convert = shape.code or (lambda value: value)
     is_sparse = bool(extra.get("sparse"))
+    if form == "library" and is_sparse and annotation is str:
+        return _Field(name, source, str | None, None, lambda value: f"{value} or None", True, optional, is_sparse)
     if form == "library":
         return _Field(name, source, shape.type, None if optional else NODEFAULT, convert, True, optional, is_sparse)
     is_changed = shape.code is not None or name != source

@@ -100,7 +100,10 @@ class Operation(Struct, frozen=True):
     waits: bool = False
     """Its answer may be that the request waits for approval."""
     columns: tuple[str, ...] = ()
-    """Columns of the table in which the command line shows listed records, or the heading of one record."""
+    """Columns of the table in which the command line shows listed records, or the heading of one record.
+
+    In a table, `id` is short; `id!` is whole, for operations that take no prefix of it.
+    """
     empty: str = ""
     """What it prints instead of an empty table."""
     human: str | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.context_blocks import for_reply as reply_context
-from holdfast.features.conversations import onboarding_progress
+from holdfast.features.conversations import onboarding
 from holdfast.features.conversations.model import Scope
 from holdfast.features.conversations.onboarding import HINTS
 from holdfast.kernel.context import Context
@@ -172,5 +172,5 @@ def onboarding_tell(ctx: Context, request: OnboardingTell) -> OnboardingTellResu
     """Mark an onboarding step as done; steps come once, in order."""
     principal = request.principal or ctx.caller.agent
     return OnboardingTellResult(
-        step=request.step, principal=principal, told=onboarding_progress.mark_step_done(ctx, principal, request.step)
+        step=request.step, principal=principal, told=onboarding.mark_step_done(ctx, principal, request.step)
     )

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from holdfast.features.learning import lessons
-from holdfast.features.learning.lesson_rules import LessonProposal
-from holdfast.features.learning.lessons import LESSON
+from holdfast.features.learning.lesson_rules import LessonProposal, Outcome
+from holdfast.features.learning.lessons import LESSON, LessonAddResult, LessonView, OutcomeRecordResult
 from holdfast.features.learning.store import OutcomeFilter
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Timestamp
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
+from holdfast.kernel.timestamps import parse_time
 
 Score = Annotated[int, Meta(ge=-1, le=1)]
 Domain = Annotated[str, Meta(min_length=1, max_length=64, description="Topic, such as testing.")]
@@ -23,22 +23,6 @@ Rule = Annotated[
 ]
 
 
-class LessonView(Struct, frozen=True, kw_only=True):
-    id: str
-    """A memory id: lessons can be recalled, linked and deleted like any memory."""
-    domain: str
-    rule: str
-    namespace: str
-    principal: str
-    confidence: float
-    """(positive + 1) / (positive + negative + 2)."""
-    positive: int
-    negative: int
-    occurrences: int
-    updated_at: TimeText
-    also_said: list[str] | UnsetType = UNSET
-
-
 class LessonAdd(Request, frozen=True):
     rule: Rule
     domain: Domain
@@ -48,14 +32,6 @@ class LessonAdd(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class LessonAddResult(Struct, frozen=True, kw_only=True):
-    lesson: LessonView
-    created: bool
-    """False: an existing lesson states the same rule and gained evidence."""
-    archived: list[str]
-    """Ids of weaker lessons of the domain that were archived; `archive restore` brings them back."""
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/lessons",
@@ -63,7 +39,7 @@ class LessonAddResult(Struct, frozen=True, kw_only=True):
     aliases=("lesson add",),
     stage="store",
     status=201,
-    human="holdfast.features.learning.render:render_added_lesson",
+    columns=("id", "domain"),
     examples=(
         Example({"rule": "Run the migration on a copy first.", "domain": "databases"}),
         Example({"rule": "", "domain": "databases"}, error="VALIDATION_FAILED"),
@@ -75,12 +51,7 @@ def lesson_add(ctx: Context, request: LessonAdd) -> LessonAddResult:
     A domain keeps ten lessons: the weakest beyond that are archived, never the one just added.
     """
     place = lessons.build_scope(ctx, request.principal, request.namespace, request.domain)
-    result = lessons.add_lesson(ctx, place, request.rule, tuple(request.outcomes))
-    return LessonAddResult(
-        lesson=LESSON.view(LessonView, result.memory),
-        created=result.is_new,
-        archived=[one.id for one in result.archived],
-    )
+    return lessons.add_lesson(ctx, place, request.rule, tuple(request.outcomes))
 
 
 class LessonList(Request, frozen=True):
@@ -100,24 +71,13 @@ class Lessons(Struct, frozen=True, kw_only=True):
     "GET /api/v1/lessons",
     cli=("learn", "lesson", "list"),
     aliases=("lesson list",),
-    human="holdfast.features.learning.render:render_lessons",
+    columns=("confidence", "positive", "negative", "domain", "rule"),
     examples=(Example({}), Example({"namespace": "team/project"}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def lesson_list(ctx: Context, request: LessonList) -> Lessons:
     """List lessons by confidence; a namespace comes before its parents."""
     found = lessons.list_lessons(ctx, request.namespace, request.domain, request.principal, request.limit)
     return Lessons(lessons=LESSON.views(LessonView, found), count=len(found))
-
-
-class ProposalView(Struct, frozen=True, kw_only=True):
-    domain: str
-    what: str
-    score: Score
-    outcomes: list[str]
-
-
-def _build_proposal_view(one: "LessonProposal") -> ProposalView:
-    return ProposalView(domain=one.domain, what=one.what, score=one.score, outcomes=one.outcomes)
 
 
 class LessonSuggest(Request, frozen=True):
@@ -127,7 +87,7 @@ class LessonSuggest(Request, frozen=True):
 
 
 class Proposals(Struct, frozen=True, kw_only=True):
-    proposals: list[ProposalView]
+    proposals: list[LessonProposal]
     count: int
 
 
@@ -136,27 +96,15 @@ class Proposals(Struct, frozen=True, kw_only=True):
     "GET /api/v1/lessons/suggest",
     cli=("learn", "lesson", "suggest"),
     aliases=("lesson suggest",),
-    human="holdfast.features.learning.render:render_lesson_suggestions",
+    columns=("score", "domain", "what", "outcomes"),
+    empty="No suggestions.",
     examples=(Example({}), Example({"domain": ""}, error="VALIDATION_FAILED")),
 )
 def lesson_suggest(ctx: Context, request: LessonSuggest) -> Proposals:
     """Suggest lessons from outcomes that occurred three times or more."""
     which = OutcomeFilter(tuple(request.principal), request.namespace, request.domain)
-    found = [_build_proposal_view(one) for one in lessons.list_proposals(ctx, which)]
+    found = lessons.list_proposals(ctx, which)
     return Proposals(proposals=found, count=len(found))
-
-
-class OutcomeView(Struct, frozen=True, kw_only=True):
-    id: str
-    at: TimeText
-    score: Score
-    domain: str
-    what: str
-    principal: str
-    agent_id: str
-    namespace: str
-    source: str
-    lesson_id: str | UnsetType = UNSET
 
 
 class OutcomeRecord(Request, frozen=True):
@@ -177,14 +125,6 @@ class OutcomeRecord(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class OutcomeRecordResult(Struct, frozen=True, kw_only=True):
-    id: str
-    lesson: LessonView | UnsetType = UNSET
-    """The lesson this outcome counted for, after the change."""
-    proposes: ProposalView | UnsetType = UNSET
-    """A lesson proposed by repeated outcomes; pass them to `learn lesson add` to accept it."""
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/outcomes",
@@ -192,7 +132,7 @@ class OutcomeRecordResult(Struct, frozen=True, kw_only=True):
     aliases=("outcome record",),
     stage="store",
     status=201,
-    human="holdfast.features.learning.render:render_recorded_outcome",
+    columns=("id",),
     examples=(
         Example({"score": 1, "domain": "databases", "what": "The copy showed the fault before the release."}),
         Example({"score": 2, "domain": "databases"}, error="VALIDATION_FAILED"),
@@ -203,12 +143,7 @@ def outcome_record(ctx: Context, request: OutcomeRecord) -> OutcomeRecordResult:
     """Record an outcome; it strengthens or weakens the matching lesson."""
     place = lessons.build_scope(ctx, request.principal, request.namespace, request.domain)
     score: Any = request.score
-    result = lessons.record_outcome(ctx, place, score, request.what, request.source, request.lesson_id)
-    return OutcomeRecordResult(
-        id=result.outcome.id,
-        lesson=UNSET if result.lesson is None else LESSON.view(LessonView, result.lesson),
-        proposes=UNSET if result.proposal is None else _build_proposal_view(result.proposal),
-    )
+    return lessons.record_outcome(ctx, place, score, request.what, request.source, request.lesson_id)
 
 
 class OutcomeList(Request, frozen=True):
@@ -221,7 +156,7 @@ class OutcomeList(Request, frozen=True):
 
 
 class Outcomes(Struct, frozen=True, kw_only=True):
-    outcomes: list[OutcomeView]
+    outcomes: list[Outcome]
     count: int
 
 
@@ -230,30 +165,12 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     "GET /api/v1/outcomes",
     cli=("learn", "outcome", "list"),
     aliases=("outcome list",),
-    human="holdfast.features.learning.render:render_outcomes",
+    columns=("at", "score", "domain", "what"),
     examples=(Example({}), Example({"since": "yesterday"}, error="VALIDATION_FAILED")),
 )
 def outcome_list(ctx: Context, request: OutcomeList) -> Outcomes:
     """List outcomes, newest first."""
-    since = None if request.since is None else parse_timestamp(request.since, "since")
-    found = lessons.list_outcomes(
-        ctx,
-        OutcomeFilter(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived),
-        request.limit,
-    )
-    views = [
-        OutcomeView(
-            id=one.id,
-            at=str(format_time(one.at)),
-            score=one.score,
-            domain=one.domain,
-            what=one.what,
-            principal=one.principal,
-            agent_id=one.agent,
-            namespace=one.namespace,
-            source=one.source,
-            lesson_id=value_or_unset(one.lesson),
-        )
-        for one in found
-    ]
-    return Outcomes(outcomes=views, count=len(views))
+    since = parse_time(request.since, "since")
+    which = OutcomeFilter(tuple(request.principal), request.namespace, request.domain, since, archived=request.archived)
+    found = lessons.list_outcomes(ctx, which, request.limit)
+    return Outcomes(outcomes=found, count=len(found))

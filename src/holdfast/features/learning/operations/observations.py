@@ -10,7 +10,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Id, Limit, Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import TimeText, parse_timestamp
+from holdfast.kernel.timestamps import TimeText, parse_time
 
 ObservationType = Literal["bugfix", "decision", "pattern", "config", "discovery", "learning", "architecture"]
 Title = Annotated[str, Meta(min_length=1, max_length=512, description="Short title.", extra={"argument": True})]
@@ -50,7 +50,7 @@ class ObservationSave(Request, frozen=True):
     aliases=("observation save",),
     stage="store",
     status=201,
-    human="holdfast.features.learning.render:render_observation",
+    columns=("title", "type"),
     examples=(
         Example(
             {"title": "Lock held over a request", "type": "bugfix", "what": "The pool waited.", "where": "pool.py"}
@@ -84,7 +84,7 @@ class ObservationUpdate(Request, frozen=True):
     cli=("learn", "observation", "update"),
     aliases=("observation update",),
     stage="store",
-    human="holdfast.features.learning.render:render_observation",
+    columns=("title", "type"),
     examples=(
         Example({"id": "no-such-observation", "what": "x"}, error="NOT_FOUND"),
         Example({"id": "no-such-observation"}, error="VALIDATION_FAILED"),
@@ -125,7 +125,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     "GET /api/v1/observations",
     cli=("learn", "observation", "search"),
     aliases=("observation search",),
-    human="holdfast.features.learning.render:render_observations",
+    columns=("id", "type", "created_at", "title"),
+    empty="No observations found.",
     examples=(
         Example({}),
         Example({"query": "lock", "type": ["bugfix"]}),
@@ -134,10 +135,9 @@ class Observations(Struct, frozen=True, kw_only=True):
 )
 def observation_search(ctx: Context, request: ObservationSearch) -> Observations:
     """Search observations by keywords and type, or list the newest."""
-    since = None if request.since is None else parse_timestamp(request.since, "since")
-    found = observations.search_observations(
-        ctx, request.query, tuple(request.type), request.namespace, since, request.limit
-    )
+    since = parse_time(request.since, "since")
+    types = tuple(request.type)
+    found = observations.search_observations(ctx, request.query, types, request.namespace, since, request.limit)
     return Observations(observations=OBSERVATION.views(ObservationView, found), count=len(found))
 
 
@@ -177,7 +177,7 @@ class LimitationAddResult(Struct, frozen=True, kw_only=True):
     aliases=("limitation add",),
     stage="store",
     status=201,
-    human="holdfast.features.learning.render:render_added_limitation",
+    columns=("title", "status"),
     examples=(
         Example({"title": "Cannot read scanned letters", "description": "There is no text recognition."}),
         Example({"title": ""}, error="VALIDATION_FAILED"),
@@ -203,7 +203,7 @@ class LimitationResolve(Request, frozen=True):
     cli=("learn", "limitation", "resolve"),
     aliases=("limitation resolve",),
     stage="store",
-    human="holdfast.features.learning.render:render_limitation",
+    columns=("title", "status"),
     examples=(
         Example({"id": "no-such-limitation"}, error="NOT_FOUND"),
         Example({"id": "62d8a0f4", "how": "Added text recognition."}, prepared=True),
@@ -230,7 +230,7 @@ class Limitations(Struct, frozen=True, kw_only=True):
     "GET /api/v1/limitations",
     cli=("learn", "limitation", "list"),
     aliases=("limitation list",),
-    human="holdfast.features.learning.render:render_limitations",
+    columns=("id", "status", "seen", "title"),
     examples=(Example({}), Example({"status": "all"}), Example({"status": "closed"}, error="VALIDATION_FAILED")),
 )
 def limitation_list(ctx: Context, request: LimitationList) -> Limitations:

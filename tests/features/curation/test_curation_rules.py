@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.features.curation.rules import IDLE_PERIOD, find_longest_lifetime, merge_texts, suggest_priority
+from holdfast.features.curation.steps import IDLE_PERIOD, find_longest_lifetime, merge_texts, suggest_priority
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft, Lifetimes, memory_from_draft
 from holdfast.kernel.text.sentences import split_sentences

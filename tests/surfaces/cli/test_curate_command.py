@@ -38,7 +38,9 @@ def test_a_run_is_applied_decided_and_rolled_back_by_two_word_commands(at: list[
     assert POOL.replace("ten", "nine") in proposed
     (id, *_) = [line.split()[0] for line in proposed.splitlines() if line.endswith("contradiction")]
     assert "applied" in run_ok([*at, "curate", "decide", id, "--decision", "dismiss"])
-    assert run in run_ok([*at, "curate", "runs"])
+    head, row = run_ok([*at, "curate", "runs"]).splitlines()
+    assert head.split() == ["RUN", "ID", "BEGAN", "AT", "ENDED", "AT", "STATUS", "AGENT", "ID"]
+    assert run in row
     assert "applied" in run_ok([*at, "curate", "rollback", run])
     assert run_command([*at, "curate", "rollback", "no-such-run"])[0] == 1
 

@@ -1,20 +1,23 @@
-"""Find stored duplicates of a text, and merge memories. Merged sources are archived and linked, never deleted."""
+"""Find stored duplicates of a text, merge memories and promote them. Merged sources are archived and linked."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.graph import service as graph
 from holdfast.features.graph.depth import check_depth, with_origin
+from holdfast.features.graph.service import add_link
 from holdfast.features.llm.assist import MethodUsed, method_metadata
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.read_memories import EVERYTHING, Filter, normalize_filter, require_write_access
-from holdfast.features.memories.store_memory import require_free_title
+from holdfast.features.memories.store_memory import filter_memory_secrets, require_free_title
+from holdfast.features.memories.update_memory import raise_tier, write_update
 from holdfast.features.recall import search_index
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import MEMORY, content_hash, load_memory
 from holdfast.kernel.journal.transaction import Transaction
@@ -28,26 +31,52 @@ from holdfast.kernel.text.words import query_words
 MAX_CANDIDATES = 50
 
 
-class Nearest(NamedTuple):
-    memory: Memory
+class Neighbour(Struct, frozen=True):
+    id: str
+    title: str
+    namespace: str
     similarity: float
 
 
-def find_nearest(
-    ctx: Context, session: Session, title: str, content: str, namespace: str | None = None
-) -> tuple[Nearest | None, int]:
-    """Find the live, visible memory most similar to a text; also return how many were compared."""
+class DuplicateCheck(Struct, frozen=True, kw_only=True):
+    is_duplicate: bool
+    threshold: float
+    nearest: Neighbour | None
+    suggested_merge: str | None
+    """The memory to update instead of storing a new one."""
+    candidates_scanned: int
+
+
+def check_duplicate(ctx: Context, title: str, content: str, namespace: str | None, threshold: float) -> DuplicateCheck:
+    """Find the live, visible memory most similar to a text."""
     title, content = validate.title(title), validate.content(content)
-    which = normalize_filter(Filter(namespace=namespace))
-    same = _find_identical(ctx, session, content_hash(title, content), which.namespace)
-    if same:
-        return Nearest(min(same, key=lambda memory: memory.id), 1.0), len(same)
+    with ctx.reading() as session:
+        found = _find_similar(ctx, session, title, content, normalize_filter(Filter(namespace=namespace)))
+    similarity, nearest = max(found, key=lambda one: (one[0], one[1].id), default=(0.0, None))
+    is_duplicate = nearest is not None and similarity >= threshold
+    return DuplicateCheck(
+        is_duplicate=is_duplicate,
+        threshold=threshold,
+        nearest=None
+        if nearest is None
+        else Neighbour(nearest.id, nearest.title, nearest.namespace, round(similarity, 6)),
+        suggested_merge=nearest.id if nearest and is_duplicate else None,
+        candidates_scanned=len(found),
+    )
+
+
+def _find_similar(
+    ctx: Context, session: Session, title: str, content: str, which: Filter
+) -> list[tuple[float, Memory]]:
+    """Compare a text with memories that share words with it; only with identical ones if there are any."""
+    if same := _find_identical(ctx, session, content_hash(title, content), which.namespace):
+        first = min(same, key=lambda memory: memory.id)
+        return [(1.0, first)] * len(same)
     text = f"{title}\n{content}"
     words, now = search_index.plan_query(session, query_words(text)), ctx.now()
     hits = search_index.find_matches(session, ctx.caller, words, which, now, limit=MAX_CANDIDATES)
     read = memories.by_ids(session, ctx.caller, [hit.id for hit in hits], now).values()
-    found = [Nearest(one, letter_similarity(text, f"{one.title}\n{one.content}")) for one in read]
-    return max(found, key=lambda one: (one.similarity, one.memory.id), default=None), len(found)
+    return [(letter_similarity(text, f"{one.title}\n{one.content}"), one) for one in read]
 
 
 def _find_identical(ctx: Context, session: Session, hash: str, namespace: str | None) -> list[Memory]:
@@ -152,3 +181,38 @@ def _merge_metadata(sources: list[Memory]) -> dict[str, Any]:
         "derived_from": [source.id for source in sources],
         "consolidated_from_agents": sorted({source.agent for source in sources}),
     }
+
+
+def promote_tier(ctx: Context, id: str, tier: Tier) -> Memory:
+    """Move a memory to a longer-lived tier."""
+    with ctx.transaction() as write:
+        memory = memories.resolve(write.session, ctx.caller, id, write.now)
+        require_write_access(ctx, write, memory)
+        return write_update(ctx, write, memory, replace(memory, **raise_tier(ctx, memory, tier, write.now)), "promote")
+
+
+def promote_to_namespace(ctx: Context, id: str, namespace: str) -> tuple[Memory, Memory]:
+    """Copy a memory to a parent namespace and link the copy as derived from it. The original stays."""
+    namespace = validate.namespace(namespace, "to_namespace")
+    validate.require_storable(namespace, "to_namespace")
+    with ctx.transaction() as write:
+        memory = memories.resolve(write.session, ctx.caller, id, write.now)
+        require_write_access(ctx, write, memory)
+        if namespace == memory.namespace or not is_under(memory.namespace, namespace):
+            raise Invalid(f"to_namespace: must be a parent of {memory.namespace!r}", fields=["to_namespace"])
+        fresh = replace(
+            memory,
+            id=ctx.new_id(),
+            namespace=namespace,
+            agent=ctx.caller.agent,
+            created_at=write.now,
+            updated_at=write.now,
+            origin=write.origin,
+            version=1,
+        )
+        fresh = filter_memory_secrets(write.session, fresh)
+        require_free_title(ctx, write, fresh)
+        check_depth(write.session, fresh)
+        copy = write.add(MEMORY, fresh, "promote")
+        add_link(ctx, write, copy.id, memory.id, "derived_from")
+        return memory, copy

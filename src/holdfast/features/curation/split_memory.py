@@ -229,6 +229,10 @@ def _build_atoms(
     return [_build_atom(ctx, write, source, span, title, how) for span, title in zip(spans, titles, strict=True)]
 
 
+_INHERITED_FIELDS = """namespace tier kind category priority confidence source scope tags citations
+valid_from valid_until speaker occurred_at thread place""".split()
+
+
 def _build_atom(
     ctx: Context, write: Transaction, source: Memory, span: tuple[int, int], title: str, how: MethodUsed
 ) -> Memory:
@@ -236,27 +240,12 @@ def _build_atom(
     content = source.content[slice(*span)]
     uri, place = _locate_span(source, span)
     draft = Draft(
+        **{name: getattr(source, name) for name in _INHERITED_FIELDS},
         title=title,
         content=content,
-        namespace=source.namespace,
-        tier=source.tier,
-        kind=source.kind,
-        category=source.category,
-        priority=source.priority,
-        confidence=source.confidence,
-        source=source.source,
-        scope=source.scope,
-        tags=source.tags,
         metadata={"atom_of": source.id, **method_metadata(how)},
-        citations=source.citations,
         source_uri=uri,
         source_span=place,
-        valid_from=source.valid_from,
-        valid_until=source.valid_until,
-        speaker=source.speaker,
-        occurred_at=source.occurred_at,
-        thread=source.thread,
-        place=source.place,
     )
     fresh = memory_from_draft(
         draft,

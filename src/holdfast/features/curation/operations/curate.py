@@ -100,7 +100,7 @@ class CurationRunList(Struct, frozen=True, kw_only=True):
     "GET /api/v1/curate/runs",
     cli=("curate", "runs"),
     aliases=("curate-runs",),
-    columns=("run_id", "began_at", "agent_id", "status"),
+    columns=("run_id", "began_at", "ended_at", "status", "agent_id"),
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def curate_runs(ctx: Context, request: CurateRuns) -> CurationRunList:
@@ -124,8 +124,6 @@ def _list_rollback_parts(ctx: Context, request: CurateRollback) -> StageEffects:
     "POST /api/v1/curate/rollback",
     cli=("curate", "rollback"),
     aliases=("curate-rollback",),
-    columns=("change", "step", "memory_id", "outcome", "error"),
-    empty="The run changed nothing.",
     stages=("store", "delete", "link"),
     parts=_list_rollback_parts,
     examples=(

@@ -1,11 +1,13 @@
-"""Operations on the versions of a skill: promote a reflection, roll back, delete, and list changes."""
+"""Operations on skills: promote a reflection, roll back, delete, list changes, compose."""
 
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.features.skills import compose
 from holdfast.features.skills import service as skill_service
-from holdfast.features.skills.model import Outcome
+from holdfast.features.skills.compose import SkillComposeResult
+from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, Outcome
 from holdfast.features.skills.operations.skills import SkillId, SkillView, build_view_fields
 from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.service import SkillChange
@@ -203,3 +205,31 @@ def skill_history(ctx: Context, request: SkillHistory) -> SkillHistoryResult:
         changes=changes,
         count=len(views),
     )
+
+
+class SkillCompose(Request, frozen=True):
+    skill_id: SkillId
+    query: (
+        Annotated[str, Meta(min_length=1, max_length=4096, description="The task; relevant reflections come first.")]
+        | None
+    ) = None
+    budget_tokens: Annotated[
+        int, Meta(ge=0, le=MAX_TOKENS, description="Token budget for the reflections (cl100k).")
+    ] = DEFAULT_TOKENS
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/skill/{skill_id}/compose",
+    cli=("skill", "compose"),
+    human="holdfast.features.skills.render:render_skill_composition",
+    examples=(
+        Example({"skill_id": "no-such-skill", "query": "deploy on Friday"}, error="NOT_FOUND"),
+        Example({"skill_id": "deploy", "budget_tokens": 32_001}, error="VALIDATION_FAILED"),
+        Example({"skill_id": "deploy"}, prepared=True),
+        Example({"skill_id": "deploy", "query": "roll back a release"}, prepared=True),
+    ),
+)
+def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillComposeResult:
+    """Read a skill with its valid reflections, best first, within a token budget."""
+    return compose.compose(ctx, request.skill_id, request.query, request.budget_tokens)

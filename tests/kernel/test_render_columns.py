@@ -81,8 +81,8 @@ def test_a_record_has_its_columns_as_heading_and_then_every_other_field() -> Non
 
 
 def test_what_an_answer_leaves_out_is_not_printed_beside_its_record() -> None:
-    class Opened(Struct):
+    class PotLease(Struct):
         pot: Pot
         token: int | UnsetType = UNSET
 
-    assert render(Opened(Pot()), "id")[1:] == ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]
+    assert render(PotLease(Pot()), "id")[1:] == ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]

@@ -4,7 +4,6 @@ python tools/make_stubs.py            # write them
 python tools/make_stubs.py --check    # fail if they are not up to date
 """
 
-import ast
 import builtins
 import inspect
 import subprocess
@@ -12,14 +11,14 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Container, Iterable, Sequence
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any, ForwardRef, Literal, Union, get_args, get_origin
 
 from holdfast.kernel.registry.encoding import Result, ResultList, library_type
 from holdfast.kernel.registry.library import argument_type, build_method
 from holdfast.operations import REGISTRY, Operation
+from holdfast.surfaces.attribute_docs import attribute_docs
 
 FOLDER = Path(__file__).resolve().parents[1] / "src/holdfast"
 WRITTEN_BY = "Written by tools/make_stubs.py: `make docs`."
@@ -133,7 +132,7 @@ def make_class(type_: Any) -> str:
     lines = [f"class {type_.__name__}({make_bases(type_)}):"]
     if type_.__doc__:
         lines.append(quote(type_.__doc__))
-    docs = read_field_docs(type_._source)
+    docs = attribute_docs(type_._source)
     for name, annotation in type_.__annotations__.items():
         default = " = None" if is_result and name in type_._optional else ""
         lines.append(f"    {name}: {render_type(annotation)}{default}")
@@ -147,27 +146,6 @@ def make_bases(type_: Any) -> str:
     base = type_.__bases__[0]
     item = f"[{render_type(get_args(type_.__annotations__[type_._list_field])[0])}]" if base is ResultList else ""
     return f"{base.__name__}{item}, frozen=True, kw_only=True"
-
-
-@cache
-def read_field_docs(struct: type) -> dict[str, str]:
-    """Return the text below each field of a struct and of its bases."""
-    docs: dict[str, str] = {}
-    for base in reversed(struct.__mro__):
-        if not base.__module__.startswith("holdfast"):
-            continue
-        (body,) = (node.body for node in read_classes(base.__module__) if node.name == base.__name__)
-        for field, text in pairwise(body):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                    docs[name] = inspect.cleandoc(said)
-    return docs
-
-
-@cache
-def read_classes(module: str) -> list[ast.ClassDef]:
-    tree = ast.parse(Path(str(sys.modules[module].__file__)).read_text("utf-8"))
-    return [node for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
 def make_methods(operations: Sequence[Operation]) -> str:

@@ -440,6 +440,7 @@ class Conversation(Result, frozen=True, kw_only=True):
     covered: int
     """Number of the last turn that the summary covers."""
     summary_id: str | None = None
+    """Id of the summary memory."""
     pruned: bool
     """Whether its turns are archived."""
 
@@ -2073,6 +2074,7 @@ class RunDetails(Result, frozen=True, kw_only=True):
     """Fencing token of the lease; only run open returns it."""
     resumed: bool | None = None
     next: str | None = None
+    """The first phase that is not completed yet."""
 
 class RunPage(ResultList[Run], frozen=True, kw_only=True):
     runs: list[Run]
@@ -2494,7 +2496,6 @@ class SummarizedConversation(Conversation, frozen=True, kw_only=True):
     """A conversation and the text of its summary."""
 
     summary: str | None = None
-    """Id of the summary memory."""
 
 class SyncDigest(Result, frozen=True, kw_only=True):
     node: str
@@ -2655,8 +2656,9 @@ class Task(Result, frozen=True, kw_only=True):
     last_error: str | None = None
     unique_key: str | None = None
     ready_at: datetime | None = None
-    """Earliest time of the next claim: due time, retry time or end of the lease. None: never again."""
+    """Earliest time of the next claim, if not `due_at`."""
     lease_until: datetime | None = None
+    """End of the lease."""
 
 class TaskAddResult(Result, frozen=True, kw_only=True):
     task: Task

@@ -86,8 +86,8 @@ def test_an_empty_column_leaves_no_gap_in_a_heading() -> None:
 
 
 def test_what_an_answer_leaves_out_is_not_printed_beside_its_record() -> None:
-    class Opened(Struct):
+    class PotLease(Struct):
         pot: Pot
         token: int | UnsetType = UNSET
 
-    assert render(Opened(Pot()), "id")[1:] == ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]
+    assert render(PotLease(Pot()), "id")[1:] == ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +26,7 @@ from holdfast.kernel.registry.words import enum_values
 from holdfast.operations import REGISTRY, Operation
 from holdfast.settings import DEPRECATED_NAMES, Settings
 from holdfast.surfaces import error_responses as wire
+from holdfast.surfaces.attribute_docs import attribute_docs
 from holdfast.surfaces.cli.app import cli
 from holdfast.surfaces.cli.command_group import locate_command
 from holdfast.surfaces.cli.help.commands import COMMANDS
@@ -229,7 +226,7 @@ def _fields(type_: type, shapes: dict[str, type], without: type = Struct) -> str
 
 def _field_text(name: str, kind: str, is_optional: bool, text: str) -> str:
     """Describe a field; `?` marks one that is omitted if there is no value."""
-    note = f" ({text.rstrip('.')})" if text else ""
+    note = f" ({' '.join(text.split()).rstrip('.')})" if text else ""
     return f"`{name}`{'?' if is_optional else ''} {kind}{note}"
 
 
@@ -250,27 +247,6 @@ def _record_lines(found: dict[str, type]) -> Iterator[str]:
         for name in waiting:
             text = " ".join((found[name].__dict__.get("__doc__") or "").split())
             yield f'- <a id="{name.lower()}"></a>**{name}**: {text} {_fields(found[name], found)}.'.replace(":  ", ": ")
-
-
-@cache
-def attribute_docs(type_: type) -> dict[str, str]:
-    """Return the docstring below each field of a class, including inherited fields."""
-    texts: dict[str, str] = {}
-    for base in reversed(type_.__mro__):
-        if base.__module__.startswith("holdfast."):
-            parsed = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-            assert isinstance(parsed, ast.ClassDef)
-            texts |= _texts_below(parsed.body)
-    return texts
-
-
-def _texts_below(body: list[ast.stmt]) -> dict[str, str]:
-    found = {}
-    for field, text in pairwise(body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(texts))):
-                found[name] = " ".join(texts.split())
-    return found
 
 
 def type_text(type_: Any, shapes: dict[str, type]) -> str:
@@ -422,7 +398,7 @@ def render_settings_page() -> str:
 def _settings(type_: type) -> Iterator[tuple[str, ...]]:
     texts = attribute_docs(type_)
     for field in msgspec.structs.fields(type_):
-        yield f"`{field.name}`", type_text(field.type, {}), _default(field), texts.get(field.name, "")
+        yield f"`{field.name}`", type_text(field.type, {}), _default(field), " ".join(texts.get(field.name, "").split())
 
 
 def render_mcp_page() -> str:

@@ -1,6 +1,6 @@
 """Consolidate conversations and outcomes when enough is new; one process at a time; archives before deleting."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct
 
@@ -21,23 +21,6 @@ BATCH = 100
 Gate = Literal["lease", "time", "conversations"]
 
 
-class Terms(NamedTuple):
-    """When to run, and retention periods."""
-
-    hours: float
-    """Minimum time since the last run."""
-    conversations: int
-    """Minimum number of conversations started since then."""
-    prune_days: int
-    """Archive the turns of conversations closed this many days ago."""
-    outcomes: int
-    """Outcomes kept per principal; older ones are archived, and deleted after `prune_days`."""
-    interaction_days: int | None
-    """Erase the text of interactions after this many days; None: never."""
-    force: bool
-    """Run regardless of time and number."""
-
-
 class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
     """What was done, or the gate that prevented the run."""
 
@@ -54,7 +37,16 @@ class ConversationConsolidateResult(Struct, frozen=True, kw_only=True):
         return self.gate is None
 
 
-def consolidate(ctx: Context, terms: Terms) -> ConversationConsolidateResult:
+def consolidate(
+    ctx: Context,
+    *,
+    min_hours: float,
+    min_conversations: int,
+    prune_days: int,
+    keep_outcomes: int,
+    interaction_days: int | None,
+    force: bool,
+) -> ConversationConsolidateResult:
     """Close, summarise and prune conversations and drop old outcomes, if enough is new.
 
     Safe to repeat: a crashed run is not recorded as done, and the next one does the rest.
@@ -63,10 +55,10 @@ def consolidate(ctx: Context, terms: Terms) -> ConversationConsolidateResult:
     try:
         with LEASE.hold(ctx, owner):
             with ctx.reading() as session:
-                gate = None if terms.force else _find_closed_gate(session, terms, began)
+                gate = None if force else _find_closed_gate(session, min_hours, min_conversations, began)
             if gate is not None:
                 return ConversationConsolidateResult(gate=gate)
-            result = _consolidate_batches(ctx, owner, terms)
+            result = _consolidate_batches(ctx, owner, prune_days, keep_outcomes, interaction_days)
             with ctx.store.transaction(ctx.progress.begin_commit) as session:
                 session.do("job_watermark_put", name=LEASE.name, at=began)
             return result
@@ -76,29 +68,30 @@ def consolidate(ctx: Context, terms: Terms) -> ConversationConsolidateResult:
         return ConversationConsolidateResult(gate="lease")
 
 
-def _find_closed_gate(session: Session, terms: Terms, now: int) -> Gate | None:
+def _find_closed_gate(session: Session, min_hours: float, min_conversations: int, now: int) -> Gate | None:
     """Return the gate that prevents a run: too early, or too little is new. A first run is never too early."""
     row = session.row("job_watermark_get", name=LEASE.name)
-    if row is not None and now - row[0] < terms.hours * 3600 * SECOND:
+    if row is not None and now - row[0] < min_hours * 3600 * SECOND:
         return "time"
     started = session.row("conversations_since", since=row[0] if row is not None else -1)
-    return "conversations" if started is None or started[0] < terms.conversations else None
+    return "conversations" if started is None or started[0] < min_conversations else None
 
 
-def _consolidate_batches(ctx: Context, owner: str, terms: Terms) -> ConversationConsolidateResult:
+def _consolidate_batches(
+    ctx: Context, owner: str, prune_days: int, keep_outcomes: int, interaction_days: int | None
+) -> ConversationConsolidateResult:
     closed = pruned = 0
     while True:
         LEASE.renew(ctx, owner)
-        reaped = conversations.close_idle(ctx, BATCH, terms.prune_days)
+        reaped = conversations.close_idle(ctx, BATCH, prune_days)
         closed, pruned = closed + len(reaped.closed), pruned + len(reaped.pruned)
         if max(len(reaped.closed), len(reaped.pruned)) < BATCH:
             break
-    dropped, archived = prune_outcomes(ctx, ctx.now() - terms.prune_days * DAY, keep=terms.outcomes)
-    days = terms.interaction_days
+    dropped, archived = prune_outcomes(ctx, ctx.now() - prune_days * DAY, keep=keep_outcomes)
     return ConversationConsolidateResult(
         closed=closed,
         pruned=pruned,
         outcomes_archived=archived,
         outcomes_dropped=dropped,
-        interactions_erased=0 if days is None else interactions.erase_older(ctx, days),
+        interactions_erased=0 if interaction_days is None else interactions.erase_older(ctx, interaction_days),
     )

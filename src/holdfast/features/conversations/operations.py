@@ -271,15 +271,15 @@ def conversation_consolidate(
 
     One process at a time. Turns are archived once a summary covers them; outcomes are archived before they are deleted.
     """
-    terms = consolidate.Terms(
-        hours=request.min_hours,
-        conversations=request.min_conversations,
+    return consolidate.consolidate(
+        ctx,
+        min_hours=request.min_hours,
+        min_conversations=request.min_conversations,
         prune_days=request.prune_days,
-        outcomes=request.keep_outcomes,
+        keep_outcomes=request.keep_outcomes,
         interaction_days=request.interaction_days,
         force=request.force,
     )
-    return consolidate.consolidate(ctx, terms)
 
 
 @operation(

@@ -311,7 +311,9 @@ class ComposedNamespace(Result, frozen=True, kw_only=True):
     namespace: str
     min_depth: int
     max_reflection_depth: int | None = None
+    """Missing if the key does not reach the namespace."""
     note: str | None = None
+    """Why it has no reflections, or not all."""
 
 class ComposedReflection(Result, frozen=True, kw_only=True):
     id: str
@@ -507,9 +509,11 @@ class CurationProposal(Result, frozen=True, kw_only=True):
     id: str
     run_id: str
     kind: str
+    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
     memory_id: str
     other_id: str | None = None
     details: dict[str, Any]
+    """The tags or the contradicting sentences, and the method."""
     offered_at: datetime
     status: Literal["open", "accepted", "dismissed", "withdrawn"]
     decided_by: str | None = None
@@ -595,6 +599,7 @@ class DismissResult(Result, frozen=True, kw_only=True):
 class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
     sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
+    """The worst severity of all sections."""
 
 class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
@@ -999,6 +1004,7 @@ class Interaction(Result, frozen=True, kw_only=True):
     took_ms: int | None = None
     """Duration in milliseconds."""
     erased: Literal[True] | None = None
+    """Whether text and person were erased."""
 
 class InteractionEraseResult(Result, frozen=True, kw_only=True):
     erased: int
@@ -1586,6 +1592,7 @@ class PeerStatus(Result, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
+    """Its name as a peer, else its address, else its node."""
     state: Literal["ok", "failing", "unheard"]
     url: str | None = None
     node: str | None = None
@@ -1636,6 +1643,7 @@ class PeerToken(Result, frozen=True, kw_only=True):
 
     node: str
     token: str
+    """One line of text; the other store enrols this one with it. Contains no secret."""
     public_key: str
 
 class PendingAction(Result, frozen=True, kw_only=True):
@@ -1850,15 +1858,19 @@ class QuarantinedChange(Result, frozen=True, kw_only=True):
     record: str
     action: str
     origin: str
+    """The replica that made it, by its own account."""
     number: int
     actor: str
     made_at: datetime
+    """When it was made, by its own account."""
     memory_id: str | None = None
+    """The memory it is about."""
 
 class QuarantinedChangeDetails(QuarantinedChange, frozen=True, kw_only=True):
     """A rejected change with its content."""
 
     says: str | None = None
+    """The record or edit as sent, unless a purge erased it."""
 
 class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
@@ -2360,6 +2372,7 @@ class Standard(Result, frozen=True, kw_only=True):
     """The memory that states how a namespace works."""
 
     namespace: str
+    """The namespace, or `*` for all."""
     standard_id: str
     parent: str | None
 
@@ -2430,6 +2443,7 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
 
 class SubscribeResult(Subscription, frozen=True, kw_only=True):
     secret: str | None = None
+    """The generated secret, shown only once."""
 
 class Subscription(Result, frozen=True, kw_only=True):
     """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""

@@ -22,7 +22,6 @@ from benchmarks.synthetic.synthetic_vectors import VectorCloud, add_next_vectors
 from holdfast.app import Holdfast
 from holdfast.features.embeddings.minilm import MiniLm
 from holdfast.features.embeddings.service import list_texts
-from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
 from holdfast.features.ingest.split_document import split_document
 
 SEGMENTS = 10_000
@@ -75,7 +74,7 @@ def floor(place: Path, text: str) -> Timing:
     """Time embedding every text and inserting the bare rows."""
     embedder, table = MiniLm(), BareTable(place / "bare.db")
     embedder.embed(["Loaded."])
-    pieces = split_document(text, list_builtin_pipelines()["plain"]).pieces
+    pieces = split_document(text).pieces
 
     def work() -> None:
         for piece in pieces:

@@ -266,6 +266,40 @@ class Operations:
         """
         ...
 
+    def key_create(
+        self,
+        name: str,
+        *,
+        scope: Literal["read", "write", "admin"] = "write",
+        namespaces: builtins.list[str] | None = None,
+        agent_id: str | None = None,
+    ) -> KeyCreateResult:
+        """Create an API key; its secret is shown only once.
+
+        Args:
+            name: Name of the key.
+            scope: Right: read, write, or admin (everything, keys included).
+            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
+            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
+        """
+        ...
+
+    def key_list(self) -> KeyPage:
+        """List API keys, including revoked ones.
+
+        Returns:
+            KeyPage: iterate over it for its `keys`.
+        """
+        ...
+
+    def key_revoke(self, id: str) -> Key:
+        """Revoke a key permanently, effective immediately.
+
+        Args:
+            id: Id of the key.
+        """
+        ...
+
     def store(
         self,
         title: str,
@@ -695,6 +729,47 @@ class Operations:
         """
         ...
 
+    def project_which(self, path: str = ".") -> Project:
+        """Show the project of a folder and how it was determined.
+
+        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
+        else by the path of the folder. Does not run git.
+
+        Args:
+            path: Folder [default: the current one].
+        """
+        ...
+
+    def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Make a project an alias of another.
+
+        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+        again. The merge is synced to other stores.
+
+        Args:
+            project: Project to keep.
+            alias: Project that becomes an alias of it.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Separate a merged project again.
+
+        Args:
+            alias: Alias to separate.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    def project_list(self) -> MergedProjects:
+        """List merged projects.
+
+        Returns:
+            MergedProjects: iterate over it for its `merged`.
+        """
+        ...
+
     def build_context(
         self,
         message: str = "",
@@ -1022,7 +1097,7 @@ class Operations:
         """
         ...
 
-    def conflicts_show(self, id: str) -> ConflictView:
+    def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -2042,7 +2117,7 @@ class Operations:
         """
         ...
 
-    def interaction_show(self, id: str) -> InteractionView:
+    def interaction_show(self, id: str) -> Interaction:
         """Show one interaction in full.
 
         Args:
@@ -2072,40 +2147,6 @@ class Operations:
             namespace: Target namespace; projects go below it.
             dry_run: Report what would happen, write nothing.
             agent_id: Act as this agent.
-        """
-        ...
-
-    def key_create(
-        self,
-        name: str,
-        *,
-        scope: Literal["read", "write", "admin"] = "write",
-        namespaces: builtins.list[str] | None = None,
-        agent_id: str | None = None,
-    ) -> KeyCreateResult:
-        """Create an API key; its secret is shown only once.
-
-        Args:
-            name: Name of the key.
-            scope: Right: read, write, or admin (everything, keys included).
-            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
-            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
-        """
-        ...
-
-    def key_list(self) -> KeyPage:
-        """List API keys, including revoked ones.
-
-        Returns:
-            KeyPage: iterate over it for its `keys`.
-        """
-        ...
-
-    def key_revoke(self, id: str) -> KeyView:
-        """Revoke a key permanently, effective immediately.
-
-        Args:
-            id: Id of the key.
         """
         ...
 
@@ -2233,19 +2274,6 @@ class Operations:
         """
         ...
 
-    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -2283,8 +2311,52 @@ class Operations:
         """
         ...
 
-    def namespace_clear_standard(self, namespace: str) -> ClearStandardResult:
+    def namespace_clear_standard(self, namespace: str) -> ClearResult:
         """Remove the standard of a namespace; the memory stays.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    def policy_set(
+        self,
+        namespace: str,
+        *,
+        max_reflection_depth: int | None = None,
+        require_approval_above_depth: int | None = None,
+        self_approval: bool | None = None,
+        invalidation_hops: int | None = None,
+        skill_promotion_min_depth: int | None = None,
+        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
+        interaction_text: Literal["keep", "hash", "omit"] | None = None,
+        inherit: builtins.list[str] = [],
+    ) -> PolicyView:
+        """Set rules for a namespace and all below; others stay.
+
+        Args:
+            namespace: Namespace, or * for all.
+            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
+            require_approval_above_depth: Deeper reflections need approval; 32: none do.
+            self_approval: Let requesters approve their own requests.
+            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
+            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
+            secrets: Secrets in stored text: allow, flag, redact or refuse.
+            interaction_text: Text of recorded interactions: keep, hash or omit.
+            inherit: Rules to unset, so that they are inherited.
+        """
+        ...
+
+    def policy_get(self, namespace: str) -> PolicyView:
+        """Show the effective rules of a namespace and where they are set.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    def policy_clear(self, namespace: str) -> ClearResult:
+        """Remove the policy of a namespace; inherited rules apply.
 
         Args:
             namespace: Namespace, or * for all.
@@ -2506,7 +2578,7 @@ class Operations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -2541,7 +2613,7 @@ class Operations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -2558,7 +2630,7 @@ class Operations:
         """
         ...
 
-    def peer_remove(self, name: str) -> PeerView:
+    def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -2578,50 +2650,6 @@ class Operations:
             name: A local name for the peer.
             host: Host names and addresses of the server [default: its name].
             folder: Directory for the files and the signing CA.
-        """
-        ...
-
-    def policy_set(
-        self,
-        namespace: str,
-        *,
-        max_reflection_depth: int | None = None,
-        require_approval_above_depth: int | None = None,
-        self_approval: bool | None = None,
-        invalidation_hops: int | None = None,
-        skill_promotion_min_depth: int | None = None,
-        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
-        interaction_text: Literal["keep", "hash", "omit"] | None = None,
-        inherit: builtins.list[str] = [],
-    ) -> PolicyView:
-        """Set rules for a namespace and all below; others stay.
-
-        Args:
-            namespace: Namespace, or * for all.
-            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
-            require_approval_above_depth: Deeper reflections need approval; 32: none do.
-            self_approval: Let requesters approve their own requests.
-            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
-            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
-            secrets: Secrets in stored text: allow, flag, redact or refuse.
-            interaction_text: Text of recorded interactions: keep, hash or omit.
-            inherit: Rules to unset, so that they are inherited.
-        """
-        ...
-
-    def policy_get(self, namespace: str) -> PolicyView:
-        """Show the effective rules of a namespace and where they are set.
-
-        Args:
-            namespace: Namespace, or * for all.
-        """
-        ...
-
-    def policy_clear(self, namespace: str) -> ClearPolicyResult:
-        """Remove the policy of a namespace; inherited rules apply.
-
-        Args:
-            namespace: Namespace, or * for all.
         """
         ...
 
@@ -2656,7 +2684,7 @@ class Operations:
         """
         ...
 
-    def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalView:
+    def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Make a name an alias of a person.
 
         Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
@@ -2669,7 +2697,7 @@ class Operations:
         """
         ...
 
-    def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalView:
+    def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Separate an alias from its principal, with everything written under it.
 
         Args:
@@ -2678,7 +2706,7 @@ class Operations:
         """
         ...
 
-    def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalView:
+    def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Set the display name of a person or an agent.
 
         Args:
@@ -2688,7 +2716,7 @@ class Operations:
         """
         ...
 
-    def principal_show(self, name: str) -> PrincipalView:
+    def principal_show(self, name: str) -> PrincipalNames:
         """Show the principal of a name and all its aliases.
 
         Args:
@@ -2708,7 +2736,7 @@ class Operations:
         """
         ...
 
-    def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureView:
+    def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureResult:
         """Erase a person permanently, under every name, here and in synced stores.
 
         Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
@@ -2720,52 +2748,11 @@ class Operations:
         """
         ...
 
-    def principal_forgotten(self, name: str) -> ErasureView:
+    def principal_forgotten(self, name: str) -> ErasureResult:
         """Show the record of a person's erasure.
 
         Args:
             name: A name, such as ann or slack:U42.
-        """
-        ...
-
-    def project_which(self, path: str = ".") -> ProjectView:
-        """Show the project of a folder and how it was determined.
-
-        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
-        else by the path of the folder. Does not run git.
-
-        Args:
-            path: Folder [default: the current one].
-        """
-        ...
-
-    def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Make a project an alias of another.
-
-        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
-        again. The merge is synced to other stores.
-
-        Args:
-            project: Project to keep.
-            alias: Project that becomes an alias of it.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Separate a merged project again.
-
-        Args:
-            alias: Alias to separate.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    def project_list(self) -> MergedProjects:
-        """List merged projects.
-
-        Returns:
-            MergedProjects: iterate over it for its `merged`.
         """
         ...
 
@@ -3531,7 +3518,11 @@ class Operations:
         ...
 
     def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -3539,6 +3530,19 @@ class Operations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 
@@ -3979,6 +3983,40 @@ class AsyncOperations:
         """
         ...
 
+    async def key_create(
+        self,
+        name: str,
+        *,
+        scope: Literal["read", "write", "admin"] = "write",
+        namespaces: builtins.list[str] | None = None,
+        agent_id: str | None = None,
+    ) -> KeyCreateResult:
+        """Create an API key; its secret is shown only once.
+
+        Args:
+            name: Name of the key.
+            scope: Right: read, write, or admin (everything, keys included).
+            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
+            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
+        """
+        ...
+
+    async def key_list(self) -> KeyPage:
+        """List API keys, including revoked ones.
+
+        Returns:
+            KeyPage: iterate over it for its `keys`.
+        """
+        ...
+
+    async def key_revoke(self, id: str) -> Key:
+        """Revoke a key permanently, effective immediately.
+
+        Args:
+            id: Id of the key.
+        """
+        ...
+
     async def store(
         self,
         title: str,
@@ -4412,6 +4450,47 @@ class AsyncOperations:
         """
         ...
 
+    async def project_which(self, path: str = ".") -> Project:
+        """Show the project of a folder and how it was determined.
+
+        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
+        else by the path of the folder. Does not run git.
+
+        Args:
+            path: Folder [default: the current one].
+        """
+        ...
+
+    async def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Make a project an alias of another.
+
+        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
+        again. The merge is synced to other stores.
+
+        Args:
+            project: Project to keep.
+            alias: Project that becomes an alias of it.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    async def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
+        """Separate a merged project again.
+
+        Args:
+            alias: Alias to separate.
+            agent_id: Act as this agent.
+        """
+        ...
+
+    async def project_list(self) -> MergedProjects:
+        """List merged projects.
+
+        Returns:
+            MergedProjects: iterate over it for its `merged`.
+        """
+        ...
+
     async def build_context(
         self,
         message: str = "",
@@ -4739,7 +4818,7 @@ class AsyncOperations:
         """
         ...
 
-    async def conflicts_show(self, id: str) -> ConflictView:
+    async def conflicts_show(self, id: str) -> ConflictDetails:
         """Show both values of a conflict.
 
         Args:
@@ -5759,7 +5838,7 @@ class AsyncOperations:
         """
         ...
 
-    async def interaction_show(self, id: str) -> InteractionView:
+    async def interaction_show(self, id: str) -> Interaction:
         """Show one interaction in full.
 
         Args:
@@ -5789,40 +5868,6 @@ class AsyncOperations:
             namespace: Target namespace; projects go below it.
             dry_run: Report what would happen, write nothing.
             agent_id: Act as this agent.
-        """
-        ...
-
-    async def key_create(
-        self,
-        name: str,
-        *,
-        scope: Literal["read", "write", "admin"] = "write",
-        namespaces: builtins.list[str] | None = None,
-        agent_id: str | None = None,
-    ) -> KeyCreateResult:
-        """Create an API key; its secret is shown only once.
-
-        Args:
-            name: Name of the key.
-            scope: Right: read, write, or admin (everything, keys included).
-            namespaces: Namespaces with everything below: team/project or team/project/* [default: all].
-            agent_id: Agent of the key [default: key:NAME]. *: taken from the request.
-        """
-        ...
-
-    async def key_list(self) -> KeyPage:
-        """List API keys, including revoked ones.
-
-        Returns:
-            KeyPage: iterate over it for its `keys`.
-        """
-        ...
-
-    async def key_revoke(self, id: str) -> KeyView:
-        """Revoke a key permanently, effective immediately.
-
-        Args:
-            id: Id of the key.
         """
         ...
 
@@ -5950,19 +5995,6 @@ class AsyncOperations:
         """
         ...
 
-    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
-        """Copy the store to a new file or database and verify every row.
-
-        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
-        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
-
-        Args:
-            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
-            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
-            dry_run: Report what would be copied; change nothing.
-        """
-        ...
-
     async def namespaces(self) -> NamespacesResult:
         """List namespaces with their memory counts.
 
@@ -6002,8 +6034,52 @@ class AsyncOperations:
         """
         ...
 
-    async def namespace_clear_standard(self, namespace: str) -> ClearStandardResult:
+    async def namespace_clear_standard(self, namespace: str) -> ClearResult:
         """Remove the standard of a namespace; the memory stays.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    async def policy_set(
+        self,
+        namespace: str,
+        *,
+        max_reflection_depth: int | None = None,
+        require_approval_above_depth: int | None = None,
+        self_approval: bool | None = None,
+        invalidation_hops: int | None = None,
+        skill_promotion_min_depth: int | None = None,
+        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
+        interaction_text: Literal["keep", "hash", "omit"] | None = None,
+        inherit: builtins.list[str] = [],
+    ) -> PolicyView:
+        """Set rules for a namespace and all below; others stay.
+
+        Args:
+            namespace: Namespace, or * for all.
+            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
+            require_approval_above_depth: Deeper reflections need approval; 32: none do.
+            self_approval: Let requesters approve their own requests.
+            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
+            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
+            secrets: Secrets in stored text: allow, flag, redact or refuse.
+            interaction_text: Text of recorded interactions: keep, hash or omit.
+            inherit: Rules to unset, so that they are inherited.
+        """
+        ...
+
+    async def policy_get(self, namespace: str) -> PolicyView:
+        """Show the effective rules of a namespace and where they are set.
+
+        Args:
+            namespace: Namespace, or * for all.
+        """
+        ...
+
+    async def policy_clear(self, namespace: str) -> ClearResult:
+        """Remove the policy of a namespace; inherited rules apply.
 
         Args:
             namespace: Namespace, or * for all.
@@ -6225,7 +6301,7 @@ class AsyncOperations:
         take: builtins.list[str] | None = None,
         admin: bool = False,
         fingerprint: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Enrol another store as a peer, limited to the given namespaces.
 
         Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
@@ -6260,7 +6336,7 @@ class AsyncOperations:
         admin: bool | None = None,
         fingerprint: str | None = None,
         token: str | None = None,
-    ) -> PeerView:
+    ) -> Peer:
         """Change the settings of a peer; omitted fields keep their values.
 
         A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
@@ -6277,7 +6353,7 @@ class AsyncOperations:
         """
         ...
 
-    async def peer_remove(self, name: str) -> PeerView:
+    async def peer_remove(self, name: str) -> Peer:
         """Remove a peer immediately; data it sent before stays.
 
         Args:
@@ -6297,50 +6373,6 @@ class AsyncOperations:
             name: A local name for the peer.
             host: Host names and addresses of the server [default: its name].
             folder: Directory for the files and the signing CA.
-        """
-        ...
-
-    async def policy_set(
-        self,
-        namespace: str,
-        *,
-        max_reflection_depth: int | None = None,
-        require_approval_above_depth: int | None = None,
-        self_approval: bool | None = None,
-        invalidation_hops: int | None = None,
-        skill_promotion_min_depth: int | None = None,
-        secrets: Literal["allow", "flag", "redact", "refuse"] | None = None,
-        interaction_text: Literal["keep", "hash", "omit"] | None = None,
-        inherit: builtins.list[str] = [],
-    ) -> PolicyView:
-        """Set rules for a namespace and all below; others stay.
-
-        Args:
-            namespace: Namespace, or * for all.
-            max_reflection_depth: Maximum depth of reflections; 0: none allowed.
-            require_approval_above_depth: Deeper reflections need approval; 32: none do.
-            self_approval: Let requesters approve their own requests.
-            invalidation_hops: Distance up to which dependents are flagged stale (1 to 64).
-            skill_promotion_min_depth: Minimum depth of a reflection promoted to a skill (1 to 32).
-            secrets: Secrets in stored text: allow, flag, redact or refuse.
-            interaction_text: Text of recorded interactions: keep, hash or omit.
-            inherit: Rules to unset, so that they are inherited.
-        """
-        ...
-
-    async def policy_get(self, namespace: str) -> PolicyView:
-        """Show the effective rules of a namespace and where they are set.
-
-        Args:
-            namespace: Namespace, or * for all.
-        """
-        ...
-
-    async def policy_clear(self, namespace: str) -> ClearPolicyResult:
-        """Remove the policy of a namespace; inherited rules apply.
-
-        Args:
-            namespace: Namespace, or * for all.
         """
         ...
 
@@ -6375,7 +6407,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalView:
+    async def principal_merge(self, alias: str, principal: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Make a name an alias of a person.
 
         Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
@@ -6388,7 +6420,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalView:
+    async def principal_split(self, alias: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Separate an alias from its principal, with everything written under it.
 
         Args:
@@ -6397,7 +6429,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalView:
+    async def principal_describe(self, name: str, display: str, *, agent_id: str | None = None) -> PrincipalNames:
         """Set the display name of a person or an agent.
 
         Args:
@@ -6407,7 +6439,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_show(self, name: str) -> PrincipalView:
+    async def principal_show(self, name: str) -> PrincipalNames:
         """Show the principal of a name and all its aliases.
 
         Args:
@@ -6427,7 +6459,7 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureView:
+    async def principal_purge(self, name: str, *, agent_id: str | None = None) -> ErasureResult:
         """Erase a person permanently, under every name, here and in synced stores.
 
         Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
@@ -6439,52 +6471,11 @@ class AsyncOperations:
         """
         ...
 
-    async def principal_forgotten(self, name: str) -> ErasureView:
+    async def principal_forgotten(self, name: str) -> ErasureResult:
         """Show the record of a person's erasure.
 
         Args:
             name: A name, such as ann or slack:U42.
-        """
-        ...
-
-    async def project_which(self, path: str = ".") -> ProjectView:
-        """Show the project of a folder and how it was determined.
-
-        By a `.holdfast.toml` there or above, else by the remote of its git repository, else by the path of the repository,
-        else by the path of the folder. Does not run git.
-
-        Args:
-            path: Folder [default: the current one].
-        """
-        ...
-
-    async def project_merge(self, project: str, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Make a project an alias of another.
-
-        Both then share what is known of either. Memories stay where they are, so `agents project split` can separate them
-        again. The merge is synced to other stores.
-
-        Args:
-            project: Project to keep.
-            alias: Project that becomes an alias of it.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    async def project_split(self, alias: str, *, agent_id: str | None = None) -> ProjectNames:
-        """Separate a merged project again.
-
-        Args:
-            alias: Alias to separate.
-            agent_id: Act as this agent.
-        """
-        ...
-
-    async def project_list(self) -> MergedProjects:
-        """List merged projects.
-
-        Returns:
-            MergedProjects: iterate over it for its `merged`.
         """
         ...
 
@@ -7254,7 +7245,11 @@ class AsyncOperations:
         ...
 
     async def doctor(self) -> DoctorReport:
-        """Check the health of the store: files, journal, embeddings, peers, backups."""
+        """Check the health of the store: files, journal, embeddings, peers, backups.
+
+        Returns:
+            DoctorReport: iterate over it for its `sections`.
+        """
         ...
 
     async def gc(self, *, dry_run: bool = False) -> GcResult:
@@ -7262,6 +7257,19 @@ class AsyncOperations:
 
         Args:
             dry_run: Only report what would change.
+        """
+        ...
+
+    async def migrate(self, to: str, *, from_: str | None = None, dry_run: bool = False) -> MigrateResult:
+        """Copy the store to a new file or database and verify every row.
+
+        History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+        unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+
+        Args:
+            to: A path, or postgresql://USER:PASSWORD@HOST/DATABASE: new, or an unfinished migration.
+            from_: A path, or postgresql://USER:PASSWORD@HOST/DATABASE [default: the store in use].
+            dry_run: Report what would be copied; change nothing.
         """
         ...
 

@@ -13,26 +13,21 @@ from holdfast.features.transfer.operations import Envelope as Envelope
 from holdfast.kernel.registry.encoding import Result as Result
 from holdfast.kernel.registry.encoding import ResultList as ResultList
 
-class ActionView(Result, frozen=True, kw_only=True):
-    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
-    outcome: Literal["changed", "proposed"]
-    ids: list[str]
-    what: str
+class Agent(Result, frozen=True, kw_only=True):
+    """A registered agent."""
 
-class AgentPage(ResultList[AgentView], frozen=True, kw_only=True):
-    agents: list[AgentView]
-    count: int
-
-class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
-    registered: bool
-    id: str
-
-class AgentView(Result, frozen=True, kw_only=True):
     agent_id: str
     agent_type: str
-    capabilities: list[str]
     registered_at: datetime
-    last_seen_at: datetime
+    capabilities: list[str]
+
+class AgentPage(ResultList[SeenAgent], frozen=True, kw_only=True):
+    agents: list[SeenAgent]
+    count: int
+
+class AgentRegisterResult(SeenAgent, frozen=True, kw_only=True):
+    registered: bool
+    id: str
 
 class ApproveResult(Result, frozen=True, kw_only=True):
     approved: bool
@@ -76,6 +71,8 @@ class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
     """Atoms of an earlier split that were edited since and are kept."""
 
 class AuditExample(Result, frozen=True, kw_only=True):
+    """An example of a finding: one text, or all texts of a group."""
+
     ids: list[str]
     what: str
 
@@ -239,6 +236,8 @@ class CaptureResult(Result, frozen=True, kw_only=True):
     notes: list[str]
 
 class CertificateResult(Result, frozen=True, kw_only=True):
+    """Paths of a certificate and its key."""
+
     certificate: str
     key: str
     ca: str
@@ -282,11 +281,7 @@ class ClaimView(Result, frozen=True, kw_only=True):
     """Fencing token: heartbeat and finish need it."""
     task: Task
 
-class ClearPolicyResult(Result, frozen=True, kw_only=True):
-    cleared: bool
-    namespace: str
-
-class ClearStandardResult(Result, frozen=True, kw_only=True):
+class ClearResult(Result, frozen=True, kw_only=True):
     cleared: bool
     namespace: str
 
@@ -311,11 +306,14 @@ class CompactResult(Result, frozen=True, kw_only=True):
     dry_run: bool
 
 class ComposedNamespace(Result, frozen=True, kw_only=True):
+    """A namespace that a skill composes with, and its maximum reflection depth."""
+
     namespace: str
     min_depth: int
     max_reflection_depth: int | None = None
     """Missing if the key does not reach the namespace."""
     note: str | None = None
+    """Why it has no reflections, or not all."""
 
 class ComposedReflection(Result, frozen=True, kw_only=True):
     id: str
@@ -333,8 +331,27 @@ class ConclusionDraft(MethodInfo, frozen=True, kw_only=True):
     title: str
     content: str
 
-class ConflictPage(ResultList[ConflictView], frozen=True, kw_only=True):
-    conflicts: list[ConflictView]
+class Conflict(Result, frozen=True, kw_only=True):
+    """A concurrent value of a field that lost and that no later edit replaced."""
+
+    id: str
+    kind: str
+    memory_id: str
+    field: str
+    found_at: datetime
+    namespace: str
+    title: str
+
+class ConflictDetails(Conflict, frozen=True, kw_only=True):
+    """Two concurrent values of a field: one is shown, the other is kept."""
+
+    shown: ConflictSide
+    other: ConflictSide
+    mine: Literal["shown", "other"] | None = None
+    """The value that this store wrote, if it wrote exactly one."""
+
+class ConflictPage(ResultList[ConflictDetails], frozen=True, kw_only=True):
+    conflicts: list[ConflictDetails]
     count: int
     total: int
 
@@ -346,20 +363,14 @@ class ConflictResolveResult(Result, frozen=True, kw_only=True):
     other_id: str | None = None
     """The memory that now holds the other value, if both were kept."""
 
-class ConflictView(Result, frozen=True, kw_only=True):
-    """Two concurrent values of a field: one is shown, the other is kept."""
+class ConflictSide(Result, frozen=True, kw_only=True):
+    """One value of a conflict and its author."""
 
-    id: str
-    kind: str
     memory_id: str
-    namespace: str
-    title: str
-    field: str
-    shown: SideView
-    other: SideView
-    found_at: datetime
-    mine: Literal["shown", "other"] | None = None
-    """The value that this store wrote, if it wrote exactly one."""
+    value: Any
+    actor: str | None = None
+    origin: str
+    at: datetime
 
 class ConsolidateResult(Result, frozen=True, kw_only=True):
     id: str
@@ -397,7 +408,9 @@ class ContextBlock(Result, frozen=True, kw_only=True):
     degraded: str | None = None
 
 class ContradictionEvidence(Result, frozen=True, kw_only=True):
-    kind: str
+    """Two contradicting sentences, and how they differ."""
+
+    kind: Literal["negation", "opposite", "number", "date", "model"]
     a: str
     """The contradicting sentence of the first memory."""
     b: str
@@ -460,8 +473,16 @@ class Conversations(ResultList[SummarizedConversation], frozen=True, kw_only=Tru
     conversations: list[SummarizedConversation]
     count: int
 
-class CurateDecideResult(ResultList[DecisionView], frozen=True, kw_only=True):
-    outcomes: list[DecisionView]
+class CurateAction(Result, frozen=True, kw_only=True):
+    """One change or proposal."""
+
+    step: Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
+    outcome: Literal["changed", "proposed"]
+    ids: list[str]
+    what: str
+
+class CurateDecideResult(ResultList[Decision], frozen=True, kw_only=True):
+    outcomes: list[Decision]
 
 class CurateResult(Result, frozen=True, kw_only=True):
     run_id: str | None
@@ -473,42 +494,46 @@ class CurateResult(Result, frozen=True, kw_only=True):
     changed: int
     proposed: int
     steps: dict[str, StepCounts]
-    done: list[ActionView]
+    done: list[CurateAction]
 
 class CurateRollbackResult(Result, frozen=True, kw_only=True):
     run_id: str
-    outcomes: list[StepRollbackView]
+    outcomes: list[StepRollback]
     """Last step first."""
     withdrawn: int
     """Number of open proposals withdrawn."""
 
-class CurationProposalView(Result, frozen=True, kw_only=True):
+class CurationProposal(Result, frozen=True, kw_only=True):
+    """A proposed change and the decision about it."""
+
     id: str
+    run_id: str
     kind: str
     """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
     memory_id: str
-    offered_at: datetime
-    status: str
-    run_id: str
+    other_id: str | None = None
     details: dict[str, Any]
     """The tags or the contradicting sentences, and the method."""
-    other_id: str | None = None
+    offered_at: datetime
+    status: Literal["open", "accepted", "dismissed", "withdrawn"]
     decided_by: str | None = None
 
-class CurationRunList(ResultList[CurationRunView], frozen=True, kw_only=True):
-    runs: list[CurationRunView]
-    count: int
-
-class CurationRunView(Result, frozen=True, kw_only=True):
+class CurationRun(Result, frozen=True, kw_only=True):
     run_id: str
     agent_id: str
     began_at: datetime
+    ended_at: datetime | None = None
     status: str
     """running, done, stopped, failed, broken off, taken back, or partly taken back."""
     steps: dict[str, dict[str, int]]
-    ended_at: datetime | None = None
 
-class DecisionView(Result, frozen=True, kw_only=True):
+class CurationRunList(ResultList[CurationRun], frozen=True, kw_only=True):
+    runs: list[CurationRun]
+    count: int
+
+class Decision(Result, frozen=True, kw_only=True):
+    """The result for one proposal."""
+
     id: str
     outcome: Literal["applied", "rejected"]
     memory_id: str | None = None
@@ -523,11 +548,9 @@ class DeleteResult(Result, frozen=True, kw_only=True):
     invalidation_notified: list[str] | None = None
     """Ids of its dependents that were flagged stale, as far as you may see them."""
 
-class DeliveryPage(ResultList[DeliveryView], frozen=True, kw_only=True):
-    deliveries: list[DeliveryView]
-    count: int
+class Delivery(Result, frozen=True, kw_only=True):
+    """Delivery state of one event for one subscription."""
 
-class DeliveryView(Result, frozen=True, kw_only=True):
     subscription_id: str
     seq: int
     event: str
@@ -538,6 +561,10 @@ class DeliveryView(Result, frozen=True, kw_only=True):
     """Last HTTP status of the receiver."""
     error: str | None = None
     at: datetime
+
+class DeliveryPage(ResultList[Delivery], frozen=True, kw_only=True):
+    deliveries: list[Delivery]
+    count: int
 
 class DependentView(Result, frozen=True, kw_only=True):
     id: str
@@ -569,12 +596,12 @@ class DismissResult(Result, frozen=True, kw_only=True):
     offer_id: str
     namespace: str
 
-class DoctorReport(Result, frozen=True, kw_only=True):
+class DoctorReport(ResultList[HealthSection], frozen=True, kw_only=True):
+    sections: list[HealthSection]
     status: Literal["ok", "warn", "critical"]
     """The worst severity of all sections."""
-    sections: list[SectionView]
 
-class DroppedView(Result, frozen=True, kw_only=True):
+class DroppedGroup(Result, frozen=True, kw_only=True):
     reason: Literal["superseded", "stale", "expired", "ended", "not_yet", "budget", "rank"]
     count: int
     ids: list[str]
@@ -616,12 +643,13 @@ class EntityResult(Result, frozen=True, kw_only=True):
     also: list[str] | None = None
     """Ids of other entities with that name."""
 
-class ErasureView(Result, frozen=True, kw_only=True):
+class ErasureResult(Result, frozen=True, kw_only=True):
+    """Record of an erasure, without any of the erased data."""
+
     ids: list[str]
     """A digest of each name; the names themselves are erased."""
     at: datetime
     agent_id: str
-    """The agent that erased it."""
     counts: dict[str, int]
     """Number of erased records by kind."""
 
@@ -657,9 +685,9 @@ class ExportedFile(Result, frozen=True, kw_only=True):
     content: str | None = None
     encoding: Literal["utf-8", "base64"] | None = None
 
-class FactHistory(ResultList[PastValueView], frozen=True, kw_only=True):
+class FactHistory(ResultList[PastValue], frozen=True, kw_only=True):
     key: str
-    past: list[PastValueView]
+    past: list[PastValue]
     """Oldest first."""
     count: int
 
@@ -700,6 +728,14 @@ class FeedbackResult(ResultList[HitRating], frozen=True, kw_only=True):
     judged: list[HitRating]
     count: int
 
+class File(Result, frozen=True, kw_only=True):
+    """One file of a skill: its path in the folder and the hash of its content."""
+
+    path: str
+    kind: Literal["manifest", "script", "reference", "asset"]
+    size: int
+    digest: str
+
 class FileFault(Result, frozen=True, kw_only=True):
     file: str
     error: str
@@ -715,10 +751,6 @@ class FindPathsResult(Result, frozen=True, kw_only=True):
 
 class Finding(Result, frozen=True, kw_only=True):
     seq: int
-    what: str
-
-class FindingView(Result, frozen=True, kw_only=True):
-    severity: Literal["ok", "warn", "critical"]
     what: str
 
 class FinishResult(Result, frozen=True, kw_only=True):
@@ -791,13 +823,19 @@ class GraphResult(Result, frozen=True, kw_only=True):
     text: str | None = None
     """The diagram."""
 
+class HealthSection(Result, frozen=True, kw_only=True):
+    name: str
+    facts: dict[str, Any]
+    findings: list[Problem]
+    severity: Literal["ok", "warn", "critical"]
+
 class HeartbeatResult(Result, frozen=True, kw_only=True):
     id: str
     stop: bool
     """Whether the task was cancelled: stop, and finish it with an error."""
 
-class HelperResult(Result, frozen=True, kw_only=True):
-    """Result of a helper for one segment."""
+class HelperOutput(Result, frozen=True, kw_only=True):
+    """Result of a helper: its name, a one-line summary, and details as JSON."""
 
     kind: str
     summary: str
@@ -816,40 +854,20 @@ class HitRating(Result, frozen=True, kw_only=True):
     utility: float
     """From -1 to 1, over all verdicts on this memory."""
 
-class HookAnswer(Result, frozen=True, kw_only=True):
-    name: str
+class HookList(ResultList[LifecycleHook], frozen=True, kw_only=True):
+    hooks: list[LifecycleHook]
+    count: int
+
+class HookRun(Result, frozen=True, kw_only=True):
+    """The outcome of one hook call."""
+
     decision: Literal["allow", "modify", "ask", "deny"]
-    reason: str | None = None
+    reason: str | None
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
     milliseconds: int
-
-class HookList(ResultList[HookView], frozen=True, kw_only=True):
-    hooks: list[HookView]
-    count: int
-
-class HookView(Result, frozen=True, kw_only=True):
     name: str
-    event: Literal[
-        "pre_store",
-        "post_store",
-        "pre_recall",
-        "post_recall",
-        "pre_delete",
-        "post_delete",
-        "pre_link",
-        "post_link",
-        "pre_reflect",
-        "post_reflect",
-    ]
-    command: list[str] | None = None
-    python: str | None = None
-    match: list[str]
-    timeout: float
-    on_error: Literal["allow", "deny"] | None = None
-    operations: list[str]
-    """Operations that the hook runs for."""
 
 class HooksTestResult(Result, frozen=True, kw_only=True):
     event: Literal[
@@ -866,7 +884,7 @@ class HooksTestResult(Result, frozen=True, kw_only=True):
     ]
     decision: Literal["allow", "modify", "ask", "deny"]
     """The strictest decision, which would apply to the operation."""
-    hooks: list[HookAnswer]
+    hooks: list[HookRun]
     passed_over: list[str]
     """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
@@ -906,9 +924,9 @@ class ImportResult(ImportCounts, frozen=True, kw_only=True):
     arrays: dict[str, ImportCounts]
     dry_run: bool
 
-class InboxPage(ResultList[NoticeView], frozen=True, kw_only=True):
+class InboxPage(ResultList[Notice], frozen=True, kw_only=True):
     agent_id: str
-    messages: list[NoticeView]
+    messages: list[Notice]
     count: int
     unread_only: bool
 
@@ -953,42 +971,50 @@ class IngestResult(Result, frozen=True, kw_only=True):
     ingested_memory_ids: list[str]
     notes: list[str]
 
+class Interaction(Result, frozen=True, kw_only=True):
+    """One decision. Immutable, except that its text can be erased.
+
+    Fields that were not given, or that the namespace policy omits, are missing in answers.
+    """
+
+    id: str
+    namespace: str
+    agent_id: str
+    principal: str | None
+    """The person who asked."""
+    name: str | None
+    """Their display name."""
+    channel: str | None
+    action: str | None
+    """Requested action, such as a tool."""
+    status: Literal["ok", "error", "denied"]
+    reason: str | None
+    """Reason of the denial or error."""
+    provider: str | None
+    model: str | None
+    conversation_id: str | None
+    at: datetime
+    texts: Literal["keep", "hash", "omit"]
+    """How the text is stored."""
+    input: str | None
+    output: str | None
+    input_digest: str | None
+    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
+    output_digest: str | None
+    took_ms: int | None = None
+    """Duration in milliseconds."""
+    erased: Literal[True] | None = None
+    """Whether text and person were erased."""
+
 class InteractionEraseResult(Result, frozen=True, kw_only=True):
     erased: int
 
-class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(Interaction, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
-class InteractionView(Result, frozen=True, kw_only=True):
-    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
-
-    id: str
-    at: datetime
-    status: Literal["ok", "error", "denied"]
-    agent_id: str
-    namespace: str
-    texts: Literal["keep", "hash", "omit"]
-    """How the text is stored."""
-    principal: str | None = None
-    name: str | None = None
-    channel: str | None = None
-    action: str | None = None
-    reason: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    took_ms: int | None = None
-    conversation_id: str | None = None
-    input: str | None = None
-    output: str | None = None
-    input_digest: str | None = None
-    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
-    output_digest: str | None = None
-    erased: bool | None = None
-    """Whether text and person were erased."""
-
-class Interactions(ResultList[InteractionView], frozen=True, kw_only=True):
-    interactions: list[InteractionView]
+class Interactions(ResultList[Interaction], frozen=True, kw_only=True):
+    interactions: list[Interaction]
     count: int
     totals: dict[str, int]
     """Total number by decision."""
@@ -1061,18 +1087,12 @@ class KernexImportResult(Result, frozen=True, kw_only=True):
     stored: int
     rejected: int
     noted: int
-    problems: list[MineProblem]
+    problems: list[Problem]
     dry_run: bool
 
-class KeyCreateResult(KeyView, frozen=True, kw_only=True):
-    key: str
-    """The secret, shown only once."""
+class Key(Result, frozen=True, kw_only=True):
+    """A key without its secret, of which only a hash is stored."""
 
-class KeyPage(ResultList[KeyView], frozen=True, kw_only=True):
-    keys: list[KeyView]
-    count: int
-
-class KeyView(Result, frozen=True, kw_only=True):
     id: str
     name: str
     scope: Literal["read", "write", "admin"]
@@ -1080,6 +1100,14 @@ class KeyView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     revoked_at: datetime | None = None
+
+class KeyCreateResult(Key, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown only once."""
+
+class KeyPage(ResultList[Key], frozen=True, kw_only=True):
+    keys: list[Key]
+    count: int
 
 class KgQueryResult(ResultList[ReachedMemory], frozen=True, kw_only=True):
     source_id: str
@@ -1131,6 +1159,10 @@ class LessonView(Result, frozen=True, kw_only=True):
 class Lessons(ResultList[LessonView], frozen=True, kw_only=True):
     lessons: list[LessonView]
     count: int
+
+class LifecycleHook(Rule, frozen=True, kw_only=True):
+    operations: list[str]
+    """Operations that the hook runs for."""
 
 class LimitationAddResult(Result, frozen=True, kw_only=True):
     limitation: LimitationView
@@ -1298,12 +1330,6 @@ class MigratedTable(Result, frozen=True, kw_only=True):
     sha256: str | None = None
     """Digest of all rows in key order; equal on both sides."""
 
-class MineProblem(Result, frozen=True, kw_only=True):
-    where: str
-    what: str
-    rejected: bool
-    """True: data is missing because of it. False: a note."""
-
 class MineResult(Result, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
@@ -1330,17 +1356,13 @@ class MineResult(Result, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MineProblem]
-    samples: list[MineSample]
+    problems: list[Problem]
+    samples: list[Sample]
     dry_run: bool
 
-class MineSample(Result, frozen=True, kw_only=True):
-    title: str
-    speaker: str | None = None
-    content: str
-    source_uri: str | None = None
-
 class MissingSegment(Result, frozen=True, kw_only=True):
+    """A memory of this source that is no longer live, or whose text is no longer in the document."""
+
     memory_id: str
     index: int
     title: str | None = None
@@ -1382,13 +1404,8 @@ class ModelUsage(Result, frozen=True, kw_only=True):
     cost: str
     """Exact cost in your currency, by the configured prices."""
 
-class NameView(Result, frozen=True, kw_only=True):
-    name: str
-    stands_for: str | None
-    display: str
-
-class Names(ResultList[NameView], frozen=True, kw_only=True):
-    names: list[NameView]
+class Names(ResultList[Principal], frozen=True, kw_only=True):
+    names: list[Principal]
     count: int
 
 class NamespaceCount(Result, frozen=True, kw_only=True):
@@ -1410,7 +1427,9 @@ class NodeView(Result, frozen=True, kw_only=True):
     namespace: str
     kind: str
 
-class NoticeView(Result, frozen=True, kw_only=True):
+class Notice(Result, frozen=True, kw_only=True):
+    """A message between agents. It belongs to one store and is not a memory."""
+
     id: str
     sender: str
     to: str
@@ -1515,12 +1534,31 @@ class PartView(Result, frozen=True, kw_only=True):
     degraded: str | None = None
     """Why the part is incomplete, if something failed."""
 
-class PastValueView(Result, frozen=True, kw_only=True):
-    at: datetime
-    agent_id: str
+class PastValue(Result, frozen=True, kw_only=True):
+    """A value of a fact and when it was set."""
+
     value: str | None
     """Null if the fact was deleted."""
+    at: datetime
+    agent_id: str
     confidence: float | None = None
+
+class Peer(Result, frozen=True, kw_only=True):
+    """An enrolled store: identity, address, and the namespaces it may read and write."""
+
+    name: str
+    node: str
+    url: str | None = None
+    tell: list[str]
+    """Patterns of the namespaces it may read."""
+    take: list[str]
+    """Patterns of the namespaces it may write."""
+    admin: bool
+    """Whether policies, grants, standards and erasure requests are accepted from it."""
+    fingerprint: str | None = None
+    """SHA-256 of its pinned server certificate."""
+    enrolled_at: datetime
+    public_key: str
 
 class PeerFeed(Result, frozen=True, kw_only=True):
     protocol: int
@@ -1546,11 +1584,11 @@ class PeerHello(Result, frozen=True, kw_only=True):
     doubted: list[str]
     """Forked origins: their changes here differ from those of the sender."""
 
-class PeerPage(ResultList[PeerView], frozen=True, kw_only=True):
-    peers: list[PeerView]
+class PeerPage(ResultList[Peer], frozen=True, kw_only=True):
+    peers: list[Peer]
     count: int
 
-class PeerStatusView(Result, frozen=True, kw_only=True):
+class PeerStatus(Result, frozen=True, kw_only=True):
     """Replication state of one peer, as far as known."""
 
     peer: str
@@ -1601,21 +1639,10 @@ class PeerTakeResult(Result, frozen=True, kw_only=True):
     """Memories that were deleted and are live again."""
 
 class PeerToken(Result, frozen=True, kw_only=True):
+    node: str
     token: str
     """One line of text; the other store enrols this one with it. Contains no secret."""
-    node: str
     public_key: str
-
-class PeerView(Result, frozen=True, kw_only=True):
-    name: str
-    node: str
-    public_key: str
-    tell: list[str]
-    take: list[str]
-    admin: bool
-    enrolled_at: datetime
-    url: str | None = None
-    fingerprint: str | None = None
 
 class PendingAction(Result, frozen=True, kw_only=True):
     id: str
@@ -1680,22 +1707,11 @@ class PipelineView(Result, frozen=True, kw_only=True):
     definition: dict[str, Any]
     """The definition, as in a pipeline file."""
 
-class PolicyRules(Result, frozen=True, kw_only=True):
-    """The effective rules of a namespace."""
-
-    max_reflection_depth: int
-    require_approval_above_depth: int | None
-    self_approval: bool
-    invalidation_hops: int
-    skill_promotion_min_depth: int
-    secrets: str
-    interaction_text: str
-
 class PolicyView(Result, frozen=True, kw_only=True):
     namespace: str
     own: dict[str, Any]
     """Rules set here."""
-    rules: PolicyRules
+    rules: Rules
     """Effective rules, inherited ones included."""
     decided_in: dict[str, str]
     """The namespace that sets each rule."""
@@ -1716,6 +1732,22 @@ class Prices(ResultList[Price], frozen=True, kw_only=True):
     prices: list[Price]
     count: int
 
+class Principal(Result, frozen=True, kw_only=True):
+    """A name. `stands_for` is the name it is an alias of; None if it is the principal itself."""
+
+    name: str
+    stands_for: str | None
+    display: str
+
+class PrincipalNames(Result, frozen=True, kw_only=True):
+    """A principal with all its names."""
+
+    principal: str
+    """The name that all aliases stand for."""
+    names: list[str]
+    """All names, the principal first."""
+    display: str
+
 class PrincipalStats(Result, frozen=True, kw_only=True):
     """Numbers of live records that you may see."""
 
@@ -1726,19 +1758,17 @@ class PrincipalStats(Result, frozen=True, kw_only=True):
     """Observations that they stored themselves."""
     facts: int
 
-class PrincipalView(Result, frozen=True, kw_only=True):
-    principal: str
-    """The name that all aliases stand for."""
-    names: list[str]
-    """All names, the principal first."""
-    display: str
+class Problem(Result, frozen=True, kw_only=True):
+    """Something that was not imported, or not unchanged, and where it is."""
 
-class ProjectNames(Result, frozen=True, kw_only=True):
-    namespace: str
-    """Namespace of the memories of all of them."""
-    names: list[str]
+    where: str
+    what: str
+    rejected: bool
+    """True: data is missing because of it. False: a note."""
 
-class ProjectView(Result, frozen=True, kw_only=True):
+class Project(Result, frozen=True, kw_only=True):
+    """The project of a folder and how it was determined."""
+
     namespace: str
     """Namespace of its memories."""
     by: Literal["override", "remote", "repository", "folder"]
@@ -1747,9 +1777,14 @@ class ProjectView(Result, frozen=True, kw_only=True):
     folder: str
     root: str
     names: list[str]
-    """All names of the project."""
+    """All names of the project; that of the namespace first."""
     budget: int | None = None
     """Token budget of the override file, if set."""
+
+class ProjectNames(Result, frozen=True, kw_only=True):
+    namespace: str
+    """Namespace of the memories of all of them."""
+    names: list[str]
 
 class PromoteResult(MemoryView, frozen=True, kw_only=True):
     promoted: bool
@@ -1757,8 +1792,8 @@ class PromoteResult(MemoryView, frozen=True, kw_only=True):
     source_id: str | None = None
     clone_id: str | None = None
 
-class ProposalList(ResultList[CurationProposalView], frozen=True, kw_only=True):
-    proposals: list[CurationProposalView]
+class ProposalList(ResultList[CurationProposal], frozen=True, kw_only=True):
+    proposals: list[CurationProposal]
     count: int
 
 class Proposals(ResultList[LessonProposal], frozen=True, kw_only=True):
@@ -1790,12 +1825,12 @@ class PushItemResult(Result, frozen=True, kw_only=True):
     reason: str | None = None
     code: str | None = None
 
-class QuarantineDropResult(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    dropped: list[QuarantinedChangeView]
+class QuarantineDropResult(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    dropped: list[QuarantinedChange]
     count: int
 
-class QuarantinePage(ResultList[QuarantinedChangeView], frozen=True, kw_only=True):
-    quarantined: list[QuarantinedChangeView]
+class QuarantinePage(ResultList[QuarantinedChange], frozen=True, kw_only=True):
+    quarantined: list[QuarantinedChange]
     count: int
     total: int
 
@@ -1804,36 +1839,36 @@ class QuarantineRetryResult(Result, frozen=True, kw_only=True):
     rejected: int
     outcomes: list[RetryView]
 
-class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
-    """A rejected change with its content."""
+class QuarantinedChange(Result, frozen=True, kw_only=True):
+    """A rejected change of another store, with its reason and sender."""
 
-    says: str | None = None
-    """The record or edit as sent, unless a purge erased it."""
-
-class QuarantinedChangeView(Result, frozen=True, kw_only=True):
-    """A rejected change of another store."""
-
-    id: str
     reason: str
     detail: str
+    peer: str
+    """The node that sent it last."""
+    kept_at: datetime
+    tried_at: datetime
+    tries: int
+    peer_name: str | None = None
+    """The name of that node as a peer."""
+    id: str
     kind: str
     record: str
     action: str
     origin: str
     """The replica that made it, by its own account."""
     number: int
-    peer: str
-    """The node that sent it."""
     actor: str
     made_at: datetime
     """When it was made, by its own account."""
-    kept_at: datetime
-    tried_at: datetime
-    tries: int
-    peer_name: str | None = None
-    """The name of that node as a peer."""
     memory_id: str | None = None
     """The memory it is about."""
+
+class QuarantinedChangeDetails(QuarantinedChange, frozen=True, kw_only=True):
+    """A rejected change with its content."""
+
+    says: str | None = None
+    """The record or edit as sent, unless a purge erased it."""
 
 class ReachedMemory(TargetView, frozen=True, kw_only=True):
     depth: int
@@ -1962,12 +1997,6 @@ class ResourceContent(Result, frozen=True, kw_only=True):
     digest_verified: bool
     """Always true: a mismatch is an error."""
 
-class ResourceView(Result, frozen=True, kw_only=True):
-    path: str
-    kind: str
-    size: int
-    digest: str
-
 class RestoreResult(MemoryView, frozen=True, kw_only=True):
     restored: bool
 
@@ -1984,6 +2013,47 @@ class RowError(Result, frozen=True, kw_only=True):
     index: int
     error: str
     code: str
+
+class Rule(Result, frozen=True, kw_only=True):
+    """One hook from the settings."""
+
+    event: Literal[
+        "pre_store",
+        "post_store",
+        "pre_recall",
+        "post_recall",
+        "pre_delete",
+        "post_delete",
+        "pre_link",
+        "post_link",
+        "pre_reflect",
+        "post_reflect",
+    ]
+    command: tuple[str, ...]
+    """A program and its arguments, run without a shell."""
+    python: str | None
+    """Instead of a command: an entry point of the group holdfast.hooks."""
+    match: tuple[str, ...]
+    """Namespace patterns."""
+    timeout: float
+    on_error: Literal["allow", "deny"] | None = None
+    """Decision if a pre_ hook fails, times out or gives an invalid answer."""
+    name: str
+
+class Rules(Result, frozen=True, kw_only=True):
+    """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
+
+    max_reflection_depth: int
+    require_approval_above_depth: int | None
+    """None: no depth requires it; null in answers."""
+    self_approval: bool
+    """Whether requesters may approve their own requests."""
+    invalidation_hops: int
+    skill_promotion_min_depth: int
+    secrets: Literal["allow", "flag", "redact", "refuse"]
+    """How keys, tokens and passwords in stored text are handled."""
+    interaction_text: Literal["keep", "hash", "omit"]
+    """How the text of recorded interactions is stored."""
 
 class Run(Result, frozen=True, kw_only=True):
     """Long work in phases, under a lease."""
@@ -2020,6 +2090,12 @@ class RunPage(ResultList[Run], frozen=True, kw_only=True):
     runs: list[Run]
     count: int
 
+class Sample(Result, frozen=True, kw_only=True):
+    title: str
+    content: str
+    speaker: str | None = None
+    source_uri: str | None = None
+
 class ScoreExplanation(Result, frozen=True, kw_only=True):
     """Explanation of a score: the adjusted sum of the weighted parts, before scaling to the best hit."""
 
@@ -2043,11 +2119,9 @@ class SearchResult(ResultList[MemoryView], frozen=True, kw_only=True):
     query: str | None = None
     source_uri: str | None = None
 
-class SectionView(Result, frozen=True, kw_only=True):
-    name: str
-    severity: Literal["ok", "warn", "critical"]
-    findings: list[FindingView]
-    facts: dict[str, Any]
+class SeenAgent(Agent, frozen=True, kw_only=True):
+    last_seen_at: datetime
+    """Time of its last change here."""
 
 class SegmentOutcome(Result, frozen=True, kw_only=True):
     """Decision about a segment."""
@@ -2068,7 +2142,7 @@ class SegmentOutcome(Result, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | None = None
     """A link to the other memory that needs a person's decision."""
     model: str | None = None
-    helpers: list[HelperResult] | None = None
+    helpers: list[HelperOutput] | None = None
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates.
     """
@@ -2085,13 +2159,6 @@ class SetStandardResult(Result, frozen=True, kw_only=True):
     namespace: str
     standard_id: str
     parent: str | None = None
-
-class SideView(Result, frozen=True, kw_only=True):
-    value: Any
-    memory_id: str
-    origin: str
-    at: datetime
-    actor: str | None = None
 
 class SimilarTask(Result, frozen=True, kw_only=True):
     id: str
@@ -2125,7 +2192,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     current: bool
     superseded_by: str | None = None
     """Id of the current version, if another one was requested."""
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
@@ -2137,7 +2204,7 @@ class SkillComposeResult(Result, frozen=True, kw_only=True):
     """Tokens of the reflections as sent."""
     memories_dropped: int
     """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
+    dropped: list[DroppedGroup]
     degraded: str | None = None
 
 class SkillDeleteResult(Result, frozen=True, kw_only=True):
@@ -2151,7 +2218,7 @@ class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
-    resources: list[ResourceView]
+    resources: list[File]
     signed: bool
     """Whether the signature of a node of this store matches the content."""
     origin: str
@@ -2237,10 +2304,12 @@ class SkillView(Result, frozen=True, kw_only=True):
     agent_id: str
     created_at: datetime
     current: bool
-    stale: StalenessView | None = None
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
 
 class Snapshot(Result, frozen=True, kw_only=True):
+    """Manifest of a snapshot; restore verifies its identity and digest."""
+
     snapshot: str
     sha256: str
     bytes: int
@@ -2293,7 +2362,7 @@ class StaleView(Result, frozen=True, kw_only=True):
     invalidating_id: str | None = None
     """Its replacement, if there is one that you may see."""
 
-class StalenessView(Result, frozen=True, kw_only=True):
+class Staleness(Result, frozen=True, kw_only=True):
     """Why the reflection behind a skill is no longer valid."""
 
     reason: Literal["gone", "superseded", "stale", "expired", "ended", "not_yet"]
@@ -2334,7 +2403,9 @@ class StepResult(Result, frozen=True, kw_only=True):
     phase: Phase
     lease_until: datetime
 
-class StepRollbackView(Result, frozen=True, kw_only=True):
+class StepRollback(Result, frozen=True, kw_only=True):
+    """One step of a run that was rolled back, or the error."""
+
     change: int
     step: str
     memory_id: str
@@ -2363,30 +2434,13 @@ class StoreResult(MemoryView, frozen=True, kw_only=True):
     redacted: list[str] | None = None
     """Kinds of secrets that were redacted."""
 
-class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
+class SubscribeResult(Subscription, frozen=True, kw_only=True):
     secret: str | None = None
     """The generated secret, shown only once."""
 
-class SubscriptionPage(ResultList[SubscriptionView], frozen=True, kw_only=True):
-    subscriptions: list[SubscriptionView]
-    count: int
+class Subscription(Result, frozen=True, kw_only=True):
+    """A URL and the events posted to it. The secret is stored in clear text: it is needed to sign."""
 
-class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
-    id: str
-    place: int
-    """Everything after this change is sent or resent."""
-    requeued: int
-    """Number of requeued dead letters; they are sent first."""
-
-class SubscriptionTestResult(Result, frozen=True, kw_only=True):
-    id: str
-    ok: bool
-    status: int | None = None
-    """HTTP status of the receiver."""
-    error: str | None = None
-    milliseconds: int
-
-class SubscriptionView(Result, frozen=True, kw_only=True):
     id: str
     agent_id: str
     url: str
@@ -2401,10 +2455,31 @@ class SubscriptionView(Result, frozen=True, kw_only=True):
     delivered: int
     dead: int
     """Number of dead letters."""
-    next_try_at: datetime | None = None
     last_error: str | None = None
     last_at: datetime | None = None
     created_at: datetime
+    next_try_at: datetime | None = None
+
+class SubscriptionPage(ResultList[Subscription], frozen=True, kw_only=True):
+    subscriptions: list[Subscription]
+    count: int
+
+class SubscriptionReplayResult(Result, frozen=True, kw_only=True):
+    id: str
+    place: int
+    """Everything after this change is sent or resent."""
+    requeued: int
+    """Number of requeued dead letters; they are sent first."""
+
+class SubscriptionTestResult(Result, frozen=True, kw_only=True):
+    """The receiver's answer to a test event."""
+
+    id: str
+    ok: bool
+    status: int | None = None
+    """HTTP status of the receiver."""
+    error: str | None = None
+    milliseconds: int
 
 class Suggestion(Result, frozen=True, kw_only=True):
     offer_id: str
@@ -2519,7 +2594,7 @@ class SyncSinceResult(Result, frozen=True, kw_only=True):
 class SyncStatus(Result, frozen=True, kw_only=True):
     node: str
     seq: int
-    peers: list[PeerStatusView]
+    peers: list[PeerStatus]
     conflicts: int
     """Open conflicts of the whole store."""
     quarantined: int
@@ -2577,11 +2652,11 @@ class Task(Result, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     repeat: str | None = None
-    target: str
+    target: str | None
     """Argument of the handler: a URL, a command or a name."""
     payload: dict[str, Any]
-    channel: str
-    reply_to: str
+    channel: str | None
+    reply_to: str | None
     owner: str | None = None
     """Current lease holder."""
     cancel_asked: bool

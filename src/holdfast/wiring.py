@@ -16,9 +16,7 @@ from holdfast.features.memories.store_memory import register_echo_finder, regist
 from holdfast.features.memories.views import register_computed_namespace
 from holdfast.features.namespaces import model as namespace_kinds
 from holdfast.features.namespaces.secrets import apply_secret_policy
-from holdfast.features.people import erasure_order as erasure_kind
-from holdfast.features.people import interaction as interaction_kind
-from holdfast.features.people import principal as principal_kind
+from holdfast.features.people import model as people_kinds
 from holdfast.features.recall import recall_log
 from holdfast.features.recall.echoes import list_echoed
 from holdfast.features.recall.recall_log import oldest_kept_time
@@ -39,16 +37,7 @@ from holdfast.kernel.records.merge import MAX_CONFLICTS_PER_FIELD
 from holdfast.kernel.storage.local_table import list_tables, register_modules
 from holdfast.kernel.storage.port import Session
 
-KIND_MODULES = (
-    grant_kind,
-    access_kinds,
-    interaction_kind,
-    graph_kinds,
-    namespace_kinds,
-    principal_kind,
-    erasure_kind,
-    skill_kinds,
-)
+KIND_MODULES = (grant_kind, access_kinds, people_kinds, graph_kinds, namespace_kinds, skill_kinds)
 """Modules that register record kinds on import."""
 TABLE_MODULES = (
     "tasks.store",
@@ -57,7 +46,7 @@ TABLE_MODULES = (
     "learning.store",
     "conversations.store",
     "conversations.onboarding",
-    "people.erase_principal",
+    "people.erase_person",
     "importers.store",
     "recall.recall_log",
     "webhooks.store",

@@ -18,6 +18,6 @@ def test_ingest_is_measured_against_embeddings_and_bare_rows(
 
 
 def test_the_generated_document_has_the_requested_number_of_segments() -> None:
-    from holdfast.features.ingest.segment import parse_outline
+    from holdfast.features.ingest.split_document import parse_outline
 
     assert len(parse_outline(ingest.document(25)).segments) == 25

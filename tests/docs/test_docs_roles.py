@@ -20,6 +20,7 @@ from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.wire import HelloRequest, TakeRequest
 from holdfast.features.webhooks.deliver import Dispatcher
 from holdfast.kernel import timestamps as moment
+from holdfast.kernel.context import read_clock
 from holdfast.kernel.errors import HoldfastError, StoreUnreachable
 from holdfast.kernel.net.outbound import WebhookLimits
 from holdfast.kernel.registry.operation import Example
@@ -86,7 +87,7 @@ def every_change(hold: holdfast.Holdfast, folder: Path) -> set[str]:
     do("skill_delete", skill_id="deploy")
     disagree(hold, plan.id, "Deploys elsewhere.", owner=hold.ctx.caller.agent)
     do("conflicts_resolve", id=hold.conflicts().conflicts[0].id, keep="shown")
-    with holdfast.open(str(folder / "other.db"), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
+    with holdfast.open(str(folder / "other.db"), now=lambda: read_clock() + 30 * moment.DAY) as ahead:
         ahead.store(title="Later", content="It will be.")
     do("sync", remote=str(folder / "other.db"))
     assert do("quarantine_retry").rejected == 1
@@ -137,7 +138,7 @@ def every_change_by_peers(do: Callable[..., Any], folder: Path) -> None:
     """Enrol a store, and receive its changes."""
     with holdfast.open(str(folder / "peer.db")) as peer, peer.ctx.reading() as session:
         do("peer_add", name="desk", token=peer.peer_token().token)
-        handshake = telling.build_handshake(session, moment.now())
+        handshake = telling.build_handshake(session, read_clock())
     do("peer_set", name="desk", take=["team/**"])
     do("peer_hello", message=msgspec.to_builtins(HelloRequest(greeting=handshake, kinds=[])))
     do("peer_take", message=msgspec.to_builtins(TakeRequest(sender=handshake, changes=[], upto=handshake.seq)))

@@ -5,7 +5,7 @@ from typing import Any
 
 from four_surfaces import AGENT
 
-from holdfast.features.sync.peers.token import PeerToken, format_token
+from holdfast.features.sync.peers.token import PeerToken
 
 POOL = "The connection pool keeps ten connections for all of the workers of the server."
 CURATING: list[tuple[Any, ...]] = [
@@ -259,7 +259,7 @@ def sync_steps(other: Path) -> list[tuple[Any, ...]]:
         ("quarantine_drop", {"ids": ["$aside.quarantined.0.id"]}),
         ("sync_export_bundle", {"file": f"{other}.mine"}),
         ("sync_import_bundle", {"file": f"{other}.bundle", "trust_sender": True}),
-        ("peer_add", {"name": "desk", "token": format_token(PeerToken("elsewhere", bytes(32)))}),
+        ("peer_add", {"name": "desk", "token": PeerToken("elsewhere", bytes(32)).token}),
         ("peer_set", {"name": "desk", "tell": ["team/**"]}),
         ("peer_remove", {"name": "desk"}),
         ("peer_certificate", {"name": "desk", "folder": f"{other}.certificates"}),

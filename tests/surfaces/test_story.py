@@ -25,6 +25,7 @@ from story_steps import (
 import holdfast
 from engines import Postgres
 from holdfast.kernel import timestamps as moment
+from holdfast.kernel.context import read_clock
 from holdfast.operations import REGISTRY
 from model_server import provider, repeating
 
@@ -185,7 +186,7 @@ def test_two_stores_are_synced_on_every_surface(postgres: Postgres, tmp_path: Pa
     other = tmp_path / "other.db"
     with holdfast.open(str(other)) as there:
         there.store(title="Port", content="It is 9090.")
-    with holdfast.open(str(other), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
+    with holdfast.open(str(other), now=lambda: read_clock() + 30 * moment.DAY) as ahead:
         ahead.store(title="Later", content="It will be.")
         ahead.sync_export_bundle(file=f"{other}.bundle")
     story = run_story(place, tmp_path, sync_steps(other), postgres)

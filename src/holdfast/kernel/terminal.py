@@ -89,7 +89,10 @@ def _render_list(records: Sequence[Any], columns: Sequence[str]) -> Iterator[str
 def _render_record(record: Any, columns: Sequence[str]) -> Iterator[str]:
     """Print the columns as a heading, then every other field that has a value."""
     values = msgspec.to_builtins(record)
-    yield style("  ".join(escape(format_scalar(values[column])) for column in columns if column in values), bold=True)
+    yield style(
+        "  ".join(escape(format_scalar(values[column])) for column in columns if values.get(column, "") != ""),
+        bold=True,
+    )
     yield from _render_value({name: value for name, value in values.items() if name not in columns}, 1)
 
 
@@ -104,7 +107,9 @@ def _format_cell(column: str, value: Any) -> str:
             return value[:SHORT_ID_CHARS]
         case str() if _TIME.fullmatch(value):
             return f"{value[:16].replace('T', ' ')}Z"
-        case list():
+        case float():
+            return f"{value:.2f}"
+        case list() | tuple():
             return shorten(", ".join(map(format_scalar, value)), MAX_CELL_CHARS)
         case _:
             return shorten(format_scalar(value), MAX_CELL_CHARS)

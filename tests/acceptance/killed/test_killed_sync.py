@@ -10,7 +10,7 @@ import pytest
 from serving_processes import HOLDFAST, ServerProcess
 
 import holdfast
-from holdfast.features.sync.status_store import list_cursors
+from holdfast.features.sync.status import list_cursors
 from timeouts import wait_until
 
 EACH = 300

@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
-from holdfast.types import AgentView, GrantAnswer, NoticeView
+from holdfast.types import GrantAnswer, Notice, SeenAgent
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def test_a_registered_agent_is_listed_with_its_own_description(hold: Any, clock:
     at = clock.move(seconds=1)
     hold.agent_register(agent_id="ai:scout@here", agent_type="ai:scout", capabilities=["search", "search", "plan"])
     assert hold.agent_list().agents == [
-        AgentView(
+        SeenAgent(
             agent_id="ai:scout@here",
             agent_type="ai:scout",
             capabilities=["search", "plan"],
@@ -71,7 +71,7 @@ def test_a_bound_caller_cannot_act_as_another_agent(hold: Any, seen_by: Any) -> 
 def test_a_message_arrives_once_for_its_reader_and_stays_read(hold: Any, clock: Any, seen_by: Any) -> None:
     sent = hold.notify(target_agent_id="ai:scout@here", title=" Ping ", payload="there?", priority=8, metadata={"k": 1})
     scout = seen_by("ai:scout@here")
-    message = NoticeView(
+    message = Notice(
         id=sent.id,
         sender="ai:tester@here",
         to="ai:scout@here",

@@ -11,10 +11,10 @@ from holdfast.features.agent_hosts import store as hook_sessions
 from holdfast.features.embeddings import passage_vectors as embedding_store
 from holdfast.features.llm import store as llm_store
 from holdfast.features.recall import flush_access as use
-from holdfast.features.sync import status_store
+from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.sync.peers.token import PeerToken, format_token
-from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.sync.peers.token import PeerToken
+from holdfast.features.sync.quorum import pending_acks as ack_store
 from holdfast.features.usage import service as usage_service
 from holdfast.features.webhooks import store as webhooks
 from holdfast.kernel.journal import journal
@@ -94,9 +94,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
     furnish_with_curating(hold)
     furnish_for_agents(hold)
     hold.compact(older_than=0)
-    hold.peer_add(
-        name="desk", token=format_token(PeerToken("elsewhere", bytes(32))), tell=["team/**"], take=[], admin=True
-    )
+    hold.peer_add(name="desk", token=PeerToken("elsewhere", bytes(32)).token, tell=["team/**"], take=[], admin=True)
     hold.call("peer_hello", REGISTRY["peer_hello"].examples[0].arguments)
     disagree(hold, kept[0].id, "said elsewhere", owner="ai:tester@here")
     said = "A paragraph that says the same as one that was said before it."
@@ -112,7 +110,7 @@ def furnish(hold: holdfast.Holdfast) -> None:
         session.do("quarantine_put", origin=waits.origin, n=waits.n, **aside, peer="elsewhere", now=NOW.at)
         session.do("sync_cursor_put", origin="elsewhere.1-0", seq=1, scope="", now=NOW.at)
         peers.use_nonce(session, "elsewhere", "a nonce of some length", NOW.at, 0)
-        status_store.put_attempts(session, status_store.PeerAttempts(address="https://desk", tried_at=NOW.at))
+        status.put_attempts(session, status.PeerAttempts(address="https://desk", tried_at=NOW.at))
         dropped = {"digest": "a digest", "origin": "elsewhere.1-0", "n": 2, "reason": "forged"}
         places = [journal.Position(1, b""), journal.Position(2, b"")]
         ack_store.mark_pending(session, places, journal.get_head(session).origin, NOW.at)

@@ -13,7 +13,7 @@ from engines import raw_connection
 from holdfast.app import choose_embedder
 from holdfast.features.admin import backup
 from holdfast.features.embeddings.minilm import MiniLm
-from holdfast.features.sync.quorum import store as ack_store
+from holdfast.features.sync.quorum import pending_acks as ack_store
 from holdfast.kernel.journal import journal
 from holdfast.kernel.timestamps import DAY, SECOND
 from holdfast.settings import Settings

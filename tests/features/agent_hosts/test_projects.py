@@ -40,7 +40,8 @@ def repository(at: Path, remote: str | None = "git@github.com:ann/app.git") -> P
 def test_a_clone_is_identified_by_its_remote_wherever_it_is(tmp_path: Path) -> None:
     first = repository(tmp_path / "here")
     (first / "src" / "deep").mkdir(parents=True)
-    assert identify_folder(first / "src" / "deep")[:2] == (APP, "remote")
+    deep = identify_folder(first / "src" / "deep")
+    assert (deep.namespace, deep.by) == (APP, "remote")
     moved = first.rename(tmp_path / "renamed")
     second = repository(tmp_path / "there", "https://tok@github.com/ann/app")
     assert identify_folder(moved).namespace == identify_folder(second).namespace == APP
@@ -144,7 +145,7 @@ def test_dangling_git_files_are_reported(tmp_path: Path) -> None:
     inner = repository(moved / "inner")
     (inner / ".git" / "HEAD").unlink()
     found = identify_folder(inner)
-    assert (found.namespace, found.root) == (APP, moved)
+    assert (found.namespace, found.root) == (APP, str(moved))
     assert found.why[0] == f"{inner}/.git has no HEAD, so it is not a repository: repair it or clone again"
     assert "is not under git" not in " ".join(found.why)
     (inner / ".git" / "HEAD").parent.rename(inner / "gone")

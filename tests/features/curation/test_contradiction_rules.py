@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.features.curation.contradiction_rules import find_contradictions
+from holdfast.features.curation.contradictions import find_contradictions
 
 
 def list_kinds(a: str, b: str) -> list[str]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.curation.split_text import build_atom_title, split_into_atoms
+from holdfast.features.curation.split_memory import build_atom_title, split_into_atoms
 from holdfast.kernel.text.token_count import count_tokens
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.curation.extract_tags import extract_tags
+from holdfast.features.curation.suggest_tags import extract_tags
 from holdfast.kernel.text.words import STOP
 
 POOL = (

@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.features.importers.readers import json_elements
-from holdfast.features.importers.readers.json_elements import Element, Fault, decode_json, read_elements
-from holdfast.features.importers.readers.json_lines import Line, read_lines
+from holdfast.features.importers.readers.json_elements import (
+    Element,
+    Fault,
+    Line,
+    decode_json,
+    read_elements,
+    read_lines,
+)
 from holdfast.kernel.errors import Invalid
 
 VALUES = st.recursive(

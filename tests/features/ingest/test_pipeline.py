@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
 from holdfast.features.ingest.pipeline import (
     HelperStage,
     ModelStage,
+    list_builtin_pipelines,
     parse_pipeline,
     parse_pipeline_text,
     stage_answer_type,

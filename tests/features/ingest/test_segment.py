@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.features.ingest.segment import MAX_CODE_LENGTH, Segment, build_byte_counter, parse_outline, split_segments
+from holdfast.features.ingest.split_document import (
+    MAX_CODE_LENGTH,
+    Segment,
+    build_byte_counter,
+    parse_outline,
+    split_segments,
+)
 
 lines = st.sampled_from(
     [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.features.people.principal import alias_chain, canonical_name
+from holdfast.features.people.model import alias_chain, canonical_name
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.features.transfer.reflections.markdown import file_path
+from holdfast.features.transfer.reflections.files import file_path
 from holdfast.kernel.errors import Forbidden, HoldfastError, Invalid, NotFound
 
 Make = Callable[..., str]

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.transfer.reflections.markdown import file_path, parse_file, render_file
+from holdfast.features.transfer.reflections.files import file_path, parse_file, render_file
 from holdfast.kernel.errors import Invalid
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import files as skill_files
 from holdfast.features.skills import folder as skill_folder
-from holdfast.features.skills.archive import read_archive
 from holdfast.features.skills.files import Draft
+from holdfast.features.skills.folder import read_archive
 from holdfast.features.skills.model import MAX_BYTES, MAX_FILES, File, build_file
 from holdfast.kernel.errors import Conflict, HoldfastError, Invalid, NotFound
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.features.skills import paths as skill_paths
+from holdfast.features.skills import files as skill_files
 from holdfast.features.skills.model import MAX_BYTES, MAX_FILES, MAX_MANIFEST_BYTES
 from holdfast.kernel.errors import Invalid
 
@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Invalid
     "path", ["SKILL.md", "scripts/run.sh", "references/a b.md", "assets/технический/図.png", ".hidden"]
 )
 def test_a_relative_path_is_accepted(path: str) -> None:
-    assert skill_paths.validate_path(path) == path
+    assert skill_files.validate_path(path) == path
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_relative_path_is_accepted(path: str) -> None:
 )
 def test_a_path_out_of_the_skill_is_refused(path: str) -> None:
     with pytest.raises(Invalid) as error:
-        skill_paths.validate_path(path)
+        skill_files.validate_path(path)
     assert error.value.details["fields"] == ["files"]
 
 
@@ -70,11 +70,11 @@ def test_a_path_out_of_the_skill_is_refused(path: str) -> None:
 )
 def test_paths_that_collide_on_some_file_system_are_refused(paths: list[str]) -> None:
     with pytest.raises(Invalid):
-        skill_paths.reject_collisions(paths)
+        skill_files.reject_collisions(paths)
 
 
 def test_paths_distinct_on_every_file_system_coexist() -> None:
-    skill_paths.reject_collisions(["SKILL.md", "scripts/a.sh", "scripts/b.sh", "references/a.sh"])
+    skill_files.reject_collisions(["SKILL.md", "scripts/a.sh", "scripts/b.sh", "references/a.sh"])
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_paths_distinct_on_every_file_system_coexist() -> None:
 )
 def test_a_skill_has_size_limits(fitting: tuple[str, int, int, int]) -> None:
     with pytest.raises(Invalid):
-        skill_paths.check_limits(*fitting)
-    skill_paths.check_limits("a", MAX_MANIFEST_BYTES + 1, MAX_FILES, MAX_BYTES)
+        skill_files.check_limits(*fitting)
+    skill_files.check_limits("a", MAX_MANIFEST_BYTES + 1, MAX_FILES, MAX_BYTES)
 
 
 @given(st.text(min_size=1, max_size=30))
 def test_an_accepted_path_never_leaves_the_folder(path: str) -> None:
     try:
-        skill_paths.validate_path(path)
+        skill_files.validate_path(path)
     except Invalid:
         return
     assert not path.startswith(("/", "\\"))

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from holdfast.features.sync import read_changes as telling
 from holdfast.features.sync.apply_changes import SyncResult
-from holdfast.features.sync.compact_journal import compact
+from holdfast.features.sync.compact_journal import compact, read_size
 from holdfast.features.sync.exchange import LocalEndpoint, apply_pages, read_missing_pages
 from holdfast.features.sync.wire import HelloRequest
 from holdfast.kernel.errors import HistoryCompacted, NotFound
@@ -63,15 +63,21 @@ def digest(store: holdfast.Holdfast) -> str:
         return telling.compute_digest(session)
 
 
+def count_entries(store: holdfast.Holdfast) -> int:
+    with store.ctx.reading() as session:
+        return read_size(session).entries
+
+
 def same(*stores: holdfast.Holdfast) -> bool:
     return len({digest(store) for store in stores}) == 1
 
 
 def test_compaction_drops_replaced_entries_and_changes_no_search_result(old: holdfast.Holdfast) -> None:
     before, said = digest(old), old.list(limit=100).memories
+    entries = count_entries(old)
     done = compact(old.ctx, 30)
-    assert (done.dropped, done.records, done.held_back) == (4, 2, 0)
-    assert done.after.entries == done.before.entries - 4
+    assert (done.folded, done.records, done.held_back) == (4, 2, 0)
+    assert done.entries == count_entries(old) == entries - 4
     assert digest(old) == before
     assert old.list(limit=100).memories == said
     assert old.verify().intact
@@ -79,9 +85,9 @@ def test_compaction_drops_replaced_entries_and_changes_no_search_result(old: hol
 
 def test_a_dry_run_reports_what_would_be_compacted_and_compacts_nothing(old: holdfast.Holdfast) -> None:
     planned = compact(old.ctx, 30, dry_run=True)
-    assert planned.dropped == 4
-    assert compact(old.ctx, 30).dropped == 4
-    assert compact(old.ctx, 30).dropped == 0
+    assert planned.folded == 4
+    assert compact(old.ctx, 30).folded == 4
+    assert compact(old.ctx, 30).folded == 0
 
 
 def plan(store: holdfast.Holdfast) -> str:
@@ -89,7 +95,7 @@ def plan(store: holdfast.Holdfast) -> str:
 
 
 def test_entries_within_the_retention_period_stay_complete(old: holdfast.Holdfast) -> None:
-    assert compact(old.ctx, 90).dropped == 0
+    assert compact(old.ctx, 90).folded == 0
     old.update(id=plan(old), content="A young draft.")
     compact(old.ctx, 30)
     old.update(id=plan(old), content="A younger draft.")
@@ -154,7 +160,7 @@ def test_a_peer_absent_during_compaction_keeps_its_own_changes(
     old.update(id=plan(old), content="Written at home.")
     old.update(id=plan(old), content="Written at home twice.")
     clock.at += 60 * DAY
-    assert compact(old.ctx, 30).dropped > 0
+    assert compact(old.ctx, 30).folded > 0
     away.sync(remote=old.settings.db)
     away.sync(remote=old.settings.db)
     assert same(old, away)
@@ -262,7 +268,7 @@ KILLED = """
 import os, signal, sys
 import holdfast
 from holdfast.features.sync import compact_journal
-from holdfast.features.sync.compact_journal import compact
+from holdfast.features.sync.compact_journal import compact, read_size
 from holdfast.kernel.journal.transaction import Transaction
 
 compact_journal.WINDOW_ENTRIES = 2
@@ -306,7 +312,7 @@ def test_entries_above_a_gap_are_not_compacted_until_the_gap_is_filled(make: Mak
     source, target = LocalEndpoint(author.ctx, scope=scope), LocalEndpoint(reader.ctx)
     apply_pages(target, read_missing_pages(source, target, 100), SyncResult())
     assert reader.get(id=kept.id).content == "Second."
-    assert compact(reader.ctx, 0).dropped == 0
+    assert compact(reader.ctx, 0).folded == 0
     third.sync(remote=reader.settings.db)
     reader.sync(remote=author.settings.db, trust_source=True)
     third.sync(remote=reader.settings.db, trust_source=True)
@@ -314,7 +320,7 @@ def test_entries_above_a_gap_are_not_compacted_until_the_gap_is_filled(make: Mak
     assert vectors(author) == vectors(third)
     author.update(id=kept.id, content="Third.")
     reader.sync(remote=author.settings.db)
-    assert compact(reader.ctx, 0).dropped == 2
+    assert compact(reader.ctx, 0).folded == 2
     assert reader.verify().intact
 
 

@@ -32,6 +32,7 @@ class Task(Struct, frozen=True, kw_only=True):
     done_at: Time | None = None
     note: str | None = None
     tags: Annotated[tuple[str, ...], SPARSE] = ()
+    channel: Annotated[str, SPARSE] = ""
     token: Annotated[int, PRIVATE] = 7
     lease: Lease | None = None
     runs: dict[str, Time] = {}
@@ -90,7 +91,7 @@ def test_a_record_is_sent_without_what_it_does_not_have() -> None:
 
 def test_the_schema_is_that_of_what_is_sent() -> None:
     schema = msgspec.json.schema(wire_type(Task))["$defs"]["Task"]
-    assert set(schema["properties"]) == set(FULL_SENT)
+    assert set(schema["properties"]) == {*FULL_SENT, "channel"}
     assert set(schema["required"]) == {"id", "agent_id", "due_at", "runs", "is_done"}
     assert schema["properties"]["done_at"] == {"type": "string"}
     assert schema["description"] == "A unit of work."
@@ -101,6 +102,7 @@ def test_the_library_has_datetimes_and_none() -> None:
     assert (bare.due_at, bare.done_at, bare.note, bare.lease, bare.title) == (AT_DATETIME, None, None, None, None)
     assert (full.agent_id, full.done_at, full.is_done) == ("ai:x", AT_DATETIME, True)
     assert (full.lease.until, full.runs, full.tags) == (AT_DATETIME, {"one": AT_DATETIME}, ("t",))
+    assert (bare.channel, to_library(Task(id="c", agent="ai:x", due_at=AT, channel="cli")).channel) == (None, "cli")
     assert not hasattr(bare, "token")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.features.context_blocks import fence_text
 from holdfast.features.curation import personas
-from holdfast.features.ingest import segment
+from holdfast.features.ingest import split_document
 from holdfast.features.recall import dates, query
 from holdfast.kernel import prompt
 from holdfast.kernel.storage.postgres import driver_errors
@@ -62,7 +62,7 @@ BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
     Call("features.context_blocks.fence_text", "clean_text"): lambda: made_by(
         lambda: fence_text.clean_text("text", "a1b2c3")
     ),
-    Call("features.ingest.answer_schema", "_check_pattern"): list,  # never matched with anything
+    Call("features.ingest.pipeline", "_check_pattern"): list,  # never matched with anything
     Call("kernel.prompt", "remove_code"): lambda: made_by(lambda: prompt.remove_code("text", "a1b2c3")),
     Call("features.recall.query", "_prior_answer_pattern"): lambda: [query._prior_answer_pattern()],
     Call("features.recall.query", "rewrite_in_first_person"): lambda: made_by(
@@ -72,8 +72,8 @@ BUILT: dict[Call, Callable[[], list[re.Pattern[str]]]] = {
     Call("kernel.text.content_scan", "_compile_prefixed"): lambda: [
         content_scan._compile_prefixed(n) for n in range(len(content_scan._PREFIXED))
     ],
-    Call("features.ingest.segment", "_Parser._read_fenced"): lambda: made_by(
-        lambda: list(segment.split_segments("````\ntext\n````\n"))
+    Call("features.ingest.split_document", "_Parser._read_fenced"): lambda: made_by(
+        lambda: list(split_document.split_segments("````\ntext\n````\n"))
     ),
     Call("kernel.text.content_scan", "_compile_sign"): lambda: [
         content_scan._compile_sign(n) for n in range(len(content_scan._SIGNS))

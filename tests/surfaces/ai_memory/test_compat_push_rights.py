@@ -14,8 +14,7 @@ import holdfast
 from engines import ENGINES_BY_RING
 from holdfast import Holdfast
 from holdfast.features.sync.peers.request_signature import RequestSignature, body_digest, request_message, to_headers
-from holdfast.kernel import timestamps as moment
-from holdfast.kernel.context import Caller
+from holdfast.kernel.context import Caller, read_clock
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import sign
 
@@ -78,7 +77,7 @@ def peers(hold: Holdfast, server: httpx.Client, tmp_path: Path) -> Iterator[Call
             def push(**lists: Any) -> list[tuple[str, str | None]]:
                 body, at, nonce = (
                     msgspec.json.encode({"sender_agent_id": SENDER, **lists}),
-                    moment.now(),
+                    read_clock(),
                     f"{next(numbers):020}",
                 )
                 signature = sign(key, request_message("POST", PATH, body, at, nonce, to=to))

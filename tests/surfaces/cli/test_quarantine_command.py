@@ -6,6 +6,7 @@ from four_surfaces import run_command
 
 import holdfast
 from holdfast.kernel import timestamps as moment
+from holdfast.kernel.context import read_clock
 
 
 def run_words(db: Path, *words: str) -> tuple[int, str]:
@@ -15,7 +16,7 @@ def run_words(db: Path, *words: str) -> tuple[int, str]:
 
 def test_a_quarantined_change_is_listed_shown_retried_and_dropped(tmp_path: Path) -> None:
     here, there = tmp_path / "here.db", tmp_path / "there.db"
-    with holdfast.open(str(there), now=lambda: moment.now() + 30 * moment.DAY) as ahead:
+    with holdfast.open(str(there), now=lambda: read_clock() + 30 * moment.DAY) as ahead:
         memory_id = ahead.store(title="Later", content="It will be.\u202e").id
     holdfast.open(str(here)).close()
     assert run_words(here, "quarantine", "list") == (0, "The quarantine is empty.\n")

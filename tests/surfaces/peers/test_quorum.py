@@ -17,9 +17,8 @@ from serving import serve_app, with_settings
 
 import holdfast
 from engines import ENGINES_BY_RING
-from holdfast.features.sync.quorum import pusher as courier
+from holdfast.features.sync.quorum import pending_acks as unreplicated
 from holdfast.features.sync.quorum import service as quorum
-from holdfast.features.sync.quorum import store as unreplicated
 from holdfast.kernel.errors import InvalidSetting
 from holdfast.kernel.journal import journal
 from holdfast.surfaces.http.app import build_app
@@ -67,8 +66,8 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the delays before a retry."""
-    monkeypatch.setattr(courier, "PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(courier, "RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(quorum, "PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(quorum, "RETRY_SECONDS", 0.02)
     monkeypatch.setattr(quorum, "CLEANUP_SECONDS", 0.02)
 
 

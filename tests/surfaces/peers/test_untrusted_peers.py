@@ -23,6 +23,7 @@ from holdfast.features.sync.peers.request_signature import RequestSignature, bod
 from holdfast.features.sync.read_changes import Handshake, VectorEntry
 from holdfast.features.sync.wire import FeedRequest, HelloRequest, TakeRequest
 from holdfast.kernel import timestamps as moment
+from holdfast.kernel.context import read_clock
 from holdfast.kernel.errors import PeerFailed
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import new_key, public_key_of, sign
@@ -139,7 +140,7 @@ class Peer:
             self.node = journal.get_head(session).node
 
     def sign(self, path: str, body: bytes, to: str, *, at: int = 0, nonce: str = "n" * 20) -> dict[str, str]:
-        at = at or moment.now()
+        at = at or read_clock()
         signed_text = request_message("POST", path, body, at, nonce, to=to)
         return to_headers(RequestSignature(self.node, to, at, nonce, body_digest(body), sign(self.key, signed_text)))
 
@@ -149,7 +150,7 @@ class Peer:
 
     def greeting(self) -> Handshake:
         with self.hold.ctx.reading() as session:
-            return telling.build_handshake(session, moment.now())
+            return telling.build_handshake(session, read_clock())
 
     def changes(self) -> list[Change]:
         with self.hold.ctx.reading() as session:
@@ -279,7 +280,7 @@ def test_a_forged_or_altered_request_is_refused(
         (body, {**good, "Holdfast-Body": body_digest(b"")}),
         (b"{}", {**good, "Holdfast-Body": body_digest(b"{}")}),
         (body, {**good, "Holdfast-Nonce": "m" * 20}),
-        (body, {**good, "Holdfast-Time": str(moment.now())}),
+        (body, {**good, "Holdfast-Time": str(read_clock())}),
         (body, {name: value for name, value in good.items() if name != "Holdfast-Time"}),
         (body, {}),
     ):
@@ -332,9 +333,9 @@ def test_a_peer_with_a_clock_in_the_future_is_refused_and_so_are_its_changes(
         msgspec.json.encode(FeedRequest(after=0, known={}, limit=10)),
         replicated_state(desk),
     )
-    answer = peer.post(path, body, peer.sign(path, body, node, at=moment.now() + FAR))
+    answer = peer.post(path, body, peer.sign(path, body, node, at=read_clock() + FAR))
     assert (answer.status_code, "set both clocks right" in answer.text) == (401, True)
-    with holdfast.open(peer.hold.settings.db, now=lambda: moment.now() + FAR) as ahead:
+    with holdfast.open(peer.hold.settings.db, now=lambda: read_clock() + FAR) as ahead:
         ahead.store(title="Later", content="From a wrong year.", namespace="team/a")
     assert reasons(peer.take(node, peer.changes())) == ["future"]
     assert replicated_state(desk) == before

@@ -1,10 +1,11 @@
 """Register agents, send messages between agents, and manage grants on private memories."""
 
+from typing import Any
+
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.features.access.model import AGENT, Agent, agent_of
-from holdfast.features.access.notice import Notice
+from holdfast.features.access.model import AGENT, Agent, Notice, SeenAgent, agent_of
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.grant import GRANT, Grant, Permission
@@ -34,10 +35,14 @@ def register(ctx: Context, agent_id: str, agent_type: str, capabilities: tuple[s
         return write.change(AGENT, existing, changed, "register")
 
 
-def list_agents(session: Session) -> list[tuple[Agent, int | None]]:
+def list_agents(session: Session) -> list[SeenAgent]:
     """List the agents with the time of their last change here."""
     agents = [agent_of(row) for row in session.rows("agent_all", after="", limit=MAX_AGENTS)]
-    return [(agent, _last_seen(session, agent.id)) for agent in agents if agent.state == "live"]
+    return [
+        SeenAgent(**msgspec.structs.asdict(agent), last_seen_at=_last_seen(session, agent.id) or agent.updated_at)
+        for agent in agents
+        if agent.state == "live"
+    ]
 
 
 def _last_seen(session: Session, agent_id: str) -> int | None:
@@ -45,21 +50,21 @@ def _last_seen(session: Session, agent_id: str) -> int | None:
     return row[0] if row else None
 
 
-def notify(ctx: Context, notice: Notice) -> Notice:
+def notify(ctx: Context, recipient: str, title: str, body: str, priority: int, metadata: dict[str, Any]) -> Notice:
     """Leave a message for another agent."""
-    validate_agent_id(notice.recipient, "target_agent_id")
-    clean = replace(
-        notice,
-        title=validate.title(notice.title),
-        body=validate.content(notice.body, "payload"),
-        metadata=validate.caller_metadata(notice.metadata),
-    )
+    validate_agent_id(recipient, "target_agent_id")
+    given = {
+        "title": validate.title(title),
+        "body": validate.content(body, "payload"),
+        "metadata": validate.caller_metadata(metadata),
+    }
     with ctx.transaction() as write:
-        texts = {"title": clean.title, "body": clean.body, "metadata": clean.metadata}
-        clean = replace(clean, **store_memory.filter_secrets(write.session, EVERYWHERE, texts)[0])
-        params = msgspec.structs.asdict(clean) | {"metadata": msgspec.json.encode(clean.metadata).decode()}
+        texts = store_memory.filter_secrets(write.session, EVERYWHERE, given)[0]
+        sender, at = ctx.caller.agent, ctx.now()
+        notice = Notice(id=ctx.new_id(), sender=sender, recipient=recipient, priority=priority, created_at=at, **texts)
+        params = msgspec.structs.asdict(notice) | {"metadata": msgspec.json.encode(notice.metadata).decode()}
         write.session.do("notice_add", **params)
-    return clean
+    return notice
 
 
 def inbox(ctx: Context, session: Session, *, unread_only: bool, limit: int) -> list[Notice]:

@@ -4,13 +4,16 @@ import re
 import secrets
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.kernel.context import ALL_NAMESPACES, Caller, Context, Right, validate_agent_id
 from holdfast.kernel.errors import Forbidden, Invalid, NotFound
 from holdfast.kernel.records import validate
+from holdfast.kernel.records.fields import Agent, Named, Timestamp
 from holdfast.kernel.storage.port import Row, Session
 
 ANY_AGENT = "*"
@@ -20,21 +23,21 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_NAMESPACES = 32
 
 
-class Key(NamedTuple):
-    """A key as stored: without the secret, of which only a hash is stored."""
+class Key(Struct, frozen=True):
+    """A key without its secret, of which only a hash is stored."""
 
     id: str
     name: str
-    right: Right
-    namespaces: tuple[str, ...]
-    agent: str
-    created_at: int
-    revoked_at: int | None
+    right: Annotated[Right, Named("scope")]
+    namespaces: list[str]
+    agent: Agent
+    created_at: Timestamp
+    revoked_at: Timestamp | None = None
 
 
 def key_of(row: Row) -> Key:
     id, name, right, namespaces, *rest = row
-    return Key(id, name, right, tuple(msgspec.json.decode(namespaces)), *rest)
+    return Key(id, name, right, msgspec.json.decode(namespaces), *rest)
 
 
 def new_secret() -> str:
@@ -57,7 +60,7 @@ def create(
     if "*" not in ctx.caller.namespaces:
         require_own_agent(ctx, speaks_as)
     secret = new_secret()
-    key = Key(ctx.new_id(), name, right, paths, speaks_as, ctx.now(), None)
+    key = Key(ctx.new_id(), name, right, list(paths), speaks_as, ctx.now())
     with ctx.transaction() as write:
         write.session.do(
             "key_add",
@@ -116,7 +119,7 @@ def revoke(ctx: Context, id: str) -> Key:
         if found is None:
             raise NotFound(f"No active key {id!r}.", id=id)
         write.session.do("key_revoke", id=id, now=write.now)
-    return found._replace(revoked_at=write.now)
+    return replace(found, revoked_at=write.now)
 
 
 def hash_secret(secret: str) -> bytes:
@@ -141,7 +144,7 @@ def caller_of(key: Key, source: str) -> Caller:
     return Caller(
         agent=agent,
         right=key.right,
-        namespaces=key.namespaces,
+        namespaces=tuple(key.namespaces),
         key=key.id,
         has_fixed_agent=key.agent != ANY_AGENT,
         source=source,

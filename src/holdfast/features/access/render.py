@@ -1,4 +1,4 @@
-"""Terminal output of keys, grants, the inbox and interactions."""
+"""Terminal output of new keys and the inbox."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,11 +14,6 @@ def render_new_key(answer: Any) -> Iterator[str]:
     access = f"{answer.scope}, {where}, agent {escape(answer.agent_id)}"
     yield f"Key {escape(answer.name)!r}: {access}, id {answer.id}."
     yield "Copy the key now: it cannot be shown again."
-
-
-def render_grant(answer: Any) -> Iterator[str]:
-    has = f"now has a grant ({answer.permission})" if answer.granted else "no longer has a grant"
-    yield f"{escape(answer.agent_id)} {has} on {answer.id}."
 
 
 def render_inbox(answer: Any) -> Iterator[str]:

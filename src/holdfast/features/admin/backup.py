@@ -7,20 +7,23 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
 
 from holdfast.features.sync.peers.service import replace_peers
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid, NewerStore, NotAStore, NotFound, StoreDamaged, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.local_files import local_path, translate_os_errors
+from holdfast.kernel.records.fields import PRIVATE
 from holdfast.kernel.storage.open_by_address import open_copy
 from holdfast.kernel.storage.port import Store
-from holdfast.kernel.timestamps import DAY, format_timestamp
+from holdfast.kernel.timestamps import DAY, TimeText, format_timestamp
 from holdfast.version import __version__
 
 DEFAULT_KEEP = 48
@@ -30,32 +33,34 @@ _LEFTOVER = re.compile(rf"\.({_NAME.pattern})\..+")
 """Unfinished snapshots and manifests, and the working directories of restores."""
 
 
-class Manifest(Struct, frozen=True, kw_only=True):
-    """Identity and digest of a snapshot; restore verifies both."""
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """Manifest of a snapshot; restore verifies its identity and digest."""
 
     snapshot: str
     sha256: str
     bytes: int
     source: str
     version: str
-    created_at: str
+    created_at: TimeText
     reason: str | UnsetType = UNSET
-    number: int | UnsetType = UNSET
+    number: Annotated[int, PRIVATE] = 0
     """Its position in the order of creation in its directory, independent of the clock."""
 
 
-class Backup(NamedTuple):
-    manifest: Manifest
-    path: Path
+class BackupResult(Snapshot, frozen=True, kw_only=True):
+    path: str
     pruned: list[str]
 
 
-class RestoreOutcome(NamedTuple):
-    manifest: Manifest
-    before: Manifest | None
-    """The snapshot of the state before the restore; None after a dry run."""
-    origin: str | None
-    """The new replica id of this store."""
+class StoreRestoreResult(Struct, frozen=True, kw_only=True):
+    restored: bool
+    snapshot: str
+    sha256: str
+    created_at: TimeText
+    dry_run: bool
+    before: str | None = None
+    """The snapshot taken before the restore; restore it to go back."""
+    origin: str | None = None
 
 
 def get_backup_folder(ctx: Context) -> Path:
@@ -63,7 +68,9 @@ def get_backup_folder(ctx: Context) -> Path:
     return ctx.store.sidecar_path("backups")
 
 
-def back_up(ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reason: str | UnsetType = UNSET) -> Backup:
+def back_up(
+    ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reason: str | UnsetType = UNSET
+) -> BackupResult:
     """Write a consistent snapshot and its manifest, durable on return; keep the last `keep` snapshots."""
     ctx.caller.require_all_namespaces()
     if to is not None:
@@ -72,7 +79,7 @@ def back_up(ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reaso
     with translate_os_errors(folder):
         _make_private(folder)
         path = _write_snapshot(ctx, folder)
-        manifest = Manifest(
+        manifest = Snapshot(
             snapshot=path.name,
             sha256=digest_of(path),
             bytes=path.stat().st_size,
@@ -84,7 +91,8 @@ def back_up(ctx: Context, to: str | None = None, keep: int = DEFAULT_KEEP, reaso
         )
         _write(manifest_of(path), msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
         _sync_folder(folder)
-        return Backup(manifest, path, _prune(folder, manifest, keep, ctx.now()))
+        pruned = _prune(folder, manifest, keep, ctx.now())
+        return BackupResult(**asdict(manifest), path=str(path), pruned=pruned)
 
 
 def _make_private(folder: Path) -> None:
@@ -146,14 +154,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _next_number(folder: Path) -> int:
-    return 1 + max((_number_of(manifest) for manifest in read_manifests(folder)[0]), default=0)
+    return 1 + max((manifest.number for manifest in read_manifests(folder)[0]), default=0)
 
 
-def _number_of(manifest: Manifest) -> int:
-    return manifest.number if isinstance(manifest.number, int) else 0
-
-
-def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
+def _prune(folder: Path, made: Snapshot, keep: int, now: int) -> list[str]:
     """Remove snapshots older than the last `keep`, and files that a crash left more than a day ago.
 
     Never removes the new snapshot, nor the last one that can be restored.
@@ -173,9 +177,9 @@ def _prune(folder: Path, made: Manifest, keep: int, now: int) -> list[str]:
     return removed_names
 
 
-def _split_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manifest], list[Manifest]]:
+def _split_outdated(folder: Path, made: Snapshot, keep: int) -> tuple[list[Snapshot], list[Snapshot]]:
     """Split into the last `keep` complete snapshots (with any incomplete ones between) and older ones, oldest first."""
-    kept: list[Manifest] = []
+    kept: list[Snapshot] = []
     others = [one for one in read_manifests(folder)[0] if one.snapshot != made.snapshot]
     room = keep - 1
     while others and room:
@@ -184,7 +188,7 @@ def _split_outdated(folder: Path, made: Manifest, keep: int) -> tuple[list[Manif
     return [*reversed(kept), made], others
 
 
-def _is_whole(folder: Path, manifest: Manifest) -> bool:
+def _is_whole(folder: Path, manifest: Snapshot) -> bool:
     """Whether a snapshot has the size in its manifest; another process may have removed it."""
     try:
         return (folder / manifest.snapshot).stat().st_size == manifest.bytes
@@ -192,7 +196,7 @@ def _is_whole(folder: Path, manifest: Manifest) -> bool:
         return False
 
 
-def _can_be_restored(folder: Path, manifest: Manifest, now: int) -> bool:
+def _can_be_restored(folder: Path, manifest: Snapshot, now: int) -> bool:
     """Whether a snapshot can be restored."""
     try:
         with _open_verified_copy(folder / manifest.snapshot, manifest, folder, now):
@@ -216,18 +220,18 @@ def names_in(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir() if _NAME.fullmatch(file.name)) if folder.is_dir() else []
 
 
-def read_manifests(folder: Path) -> tuple[list[Manifest], list[str]]:
+def read_manifests(folder: Path) -> tuple[list[Snapshot], list[str]]:
     """Return the manifests in a directory in order of creation, and the snapshots without a readable manifest."""
-    manifests, broken = list[Manifest](), list[str]()
+    manifests, broken = list[Snapshot](), list[str]()
     for name in names_in(folder):
         try:
             manifests.append(read_manifest(folder / name))
         except Invalid:
             broken.append(name)
-    return sorted(manifests, key=_number_of), broken
+    return sorted(manifests, key=attrgetter("number")), broken
 
 
-def list_snapshots(ctx: Context) -> tuple[list[Manifest], list[str]]:
+def list_snapshots(ctx: Context) -> tuple[list[Snapshot], list[str]]:
     """List the snapshots beside the store, newest first, and those without a readable manifest."""
     folder = get_backup_folder(ctx)
     with translate_os_errors(folder):
@@ -235,9 +239,9 @@ def list_snapshots(ctx: Context) -> tuple[list[Manifest], list[str]]:
     return manifests[::-1], broken[::-1]
 
 
-def read_manifest(snapshot: Path) -> Manifest:
+def read_manifest(snapshot: Path) -> Snapshot:
     try:
-        manifest = msgspec.json.decode(manifest_of(snapshot).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(manifest_of(snapshot).read_bytes(), type=Snapshot)
     except FileNotFoundError:
         raise Invalid(f"Snapshot {snapshot.name} has no manifest beside it.", fields=["from"]) from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -247,7 +251,7 @@ def read_manifest(snapshot: Path) -> Manifest:
     return manifest
 
 
-def restore(ctx: Context, source: str, *, dry_run: bool = False) -> RestoreOutcome:
+def restore(ctx: Context, source: str, *, dry_run: bool = False) -> StoreRestoreResult:
     """Replace the store with a snapshot, atomically for every process that has it open.
 
     Verifies the snapshot against its manifest and checks it as a store first. The current state, including every
@@ -261,22 +265,36 @@ def restore(ctx: Context, source: str, *, dry_run: bool = False) -> RestoreOutco
         manifest = read_manifest(snapshot)
     with translate_os_errors(folder), _open_verified_copy(snapshot, manifest, folder, ctx.now()) as (copy, fresh):
         if dry_run:
-            return RestoreOutcome(manifest, None, None)
+            return _restore_result(manifest, dry_run=True)
         with ctx.store.transaction() as session:
             owner = journal.get_or_create_owner(session, ctx.store)
-        snapshots: list[Manifest] = []
+        before: list[str] = []
         origins: list[str] = []
 
         def prepare() -> None:
-            snapshots.append(back_up(ctx, keep=len(names_in(folder)) + 1, reason="before restore").manifest)
+            before.append(back_up(ctx, keep=len(names_in(folder)) + 1, reason="before restore").snapshot)
             origins.append(_begin_incarnation(ctx, fresh, owner))
 
         ctx.store.replace(copy, prepare)
-    return RestoreOutcome(manifest, snapshots[0], origins[0])
+    return _restore_result(manifest, before[0], origins[0])
+
+
+def _restore_result(
+    manifest: Snapshot, before: str | None = None, origin: str | None = None, *, dry_run: bool = False
+) -> StoreRestoreResult:
+    return StoreRestoreResult(
+        restored=not dry_run,
+        snapshot=manifest.snapshot,
+        sha256=manifest.sha256,
+        created_at=manifest.created_at,
+        dry_run=dry_run,
+        before=before,
+        origin=origin,
+    )
 
 
 @contextmanager
-def _open_verified_copy(snapshot: Path, manifest: Manifest, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
+def _open_verified_copy(snapshot: Path, manifest: Snapshot, folder: Path, now: int) -> Iterator[tuple[Path, Store]]:
     """Copy a snapshot, verify it against its manifest, open and check it; remove the copy on exit."""
     with tempfile.TemporaryDirectory(prefix=f".{name_of(now)}.", dir=folder) as scratch:
         copy = Path(scratch) / "copy.db"
@@ -306,7 +324,7 @@ def _find_newest(folder: Path) -> str:
     return max([*(one.snapshot for one in manifests[-1:]), *broken])
 
 
-def _copy_and_verify(snapshot: Path, copy: Path, manifest: Manifest) -> None:
+def _copy_and_verify(snapshot: Path, copy: Path, manifest: Snapshot) -> None:
     """Copy and hash in one pass, so that exactly the verified bytes are used."""
     digest, size = sha256(), 0
     with (
@@ -321,7 +339,7 @@ def _copy_and_verify(snapshot: Path, copy: Path, manifest: Manifest) -> None:
         raise Invalid(f"Snapshot {snapshot.name} does not match its manifest: it was altered.", fields=["from"])
 
 
-def _open_sound_copy(copy: Path, manifest: Manifest) -> Store:
+def _open_sound_copy(copy: Path, manifest: Snapshot) -> Store:
     """Open a copy if it is an undamaged Holdfast store of this or an older release."""
     try:
         store = open_copy(copy)

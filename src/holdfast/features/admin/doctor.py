@@ -4,19 +4,22 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from holdfast.features.admin import backup
 from holdfast.features.embeddings import passage_vectors
 from holdfast.features.embeddings import service as embedding_service
 from holdfast.features.history import service as history
-from holdfast.features.sync.quorum.pending_ack import count_pending
+from holdfast.features.sync.quorum.pending_acks import count_pending
 from holdfast.features.webhooks.model import REVOKED, SubscriptionStatus
 from holdfast.features.webhooks.service import list_all_statuses
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import EmbedderFailed, StoreError
 from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.journal import get_compaction_point
+from holdfast.kernel.records.fields import computed
 from holdfast.kernel.storage.port import Fault
 from holdfast.kernel.timestamps import DAY, SECOND, format_timestamp
 
@@ -33,29 +36,38 @@ MAX_CONNECTION_SHARE = 0.9
 MAX_FINDINGS = 20
 
 
-class Finding(NamedTuple):
+class Problem(Struct, frozen=True):
     severity: Severity
     what: str
 
 
-class Section(NamedTuple):
+class HealthSection(Struct, frozen=True):
     name: str
     facts: dict[str, Any]
-    findings: list[Finding]
+    findings: list[Problem]
 
-    @property
+    @computed
     def severity(self) -> Severity:
-        return find_worst(finding.severity for finding in self.findings)
+        return _find_worst(finding.severity for finding in self.findings)
 
 
-SectionContent = tuple[dict[str, Any], list[Finding]]
+class DoctorReport(Struct, frozen=True):
+    sections: list[HealthSection]
+
+    @computed
+    def status(self) -> Severity:
+        """The worst severity of all sections."""
+        return _find_worst(section.severity for section in self.sections)
 
 
-def find_worst(severities: Iterator[Severity]) -> Severity:
+SectionContent = tuple[dict[str, Any], list[Problem]]
+
+
+def _find_worst(severities: Iterator[Severity]) -> Severity:
     return max(severities, key=SEVERITIES.index, default="ok")
 
 
-def run_checks(ctx: Context) -> list[Section]:
+def run_checks(ctx: Context) -> DoctorReport:
     """Run the checks of every section in order; a section that cannot be read is itself a finding."""
     ctx.caller.require_all_namespaces()
     faults: list[Fault] = []
@@ -77,13 +89,13 @@ def run_checks(ctx: Context) -> list[Section]:
         try:
             facts, findings = look()
         except StoreError as error:
-            facts, findings = {}, [Finding("critical", error.message)]
-        sections.append(Section(name, facts, findings[:MAX_FINDINGS]))
-    return sections
+            facts, findings = {}, [Problem("critical", error.message)]
+        sections.append(HealthSection(name, facts, findings[:MAX_FINDINGS]))
+    return DoctorReport(sections)
 
 
-def _fault_finding(fault: Fault) -> Finding:
-    return Finding("critical", fault.what)
+def _fault_finding(fault: Fault) -> Problem:
+    return Problem("critical", fault.what)
 
 
 def _check_storage(ctx: Context, faults: list[Fault]) -> SectionContent:
@@ -93,47 +105,47 @@ def _check_storage(ctx: Context, faults: list[Fault]) -> SectionContent:
     return facts, [*findings, *_check_space(facts), *_check_server(facts), *_check_modes(ctx.store.private_files())]
 
 
-def _check_space(facts: dict[str, Any]) -> Iterator[Finding]:
+def _check_space(facts: dict[str, Any]) -> Iterator[Problem]:
     """Check the free space and write-ahead log of a store in a file."""
     if "free_bytes" not in facts:
         return
     log, free = facts["log_bytes"], facts["free_bytes"]
     if log > MAX_LOG_BYTES:
-        yield Finding("warn", f"The write-ahead log has {log} bytes: a long-running reader may block its checkpoint.")
+        yield Problem("warn", f"The write-ahead log has {log} bytes: a long-running reader may block its checkpoint.")
     if free < CRITICAL_SPACE:
-        yield Finding("critical", f"Only {free} bytes are free on the disk of the store.")
+        yield Problem("critical", f"Only {free} bytes are free on the disk of the store.")
     elif free < max(LOW_SPACE, facts["bytes"]):
-        yield Finding("warn", f"Only {free} bytes are free on the disk of the store: too few for a backup.")
+        yield Problem("warn", f"Only {free} bytes are free on the disk of the store: too few for a backup.")
 
 
-def _check_server(facts: dict[str, Any]) -> Iterator[Finding]:
+def _check_server(facts: dict[str, Any]) -> Iterator[Problem]:
     """Check that a database server is durable, writable and has free connections."""
     if not facts.get("fsync", True):
-        yield Finding("warn", "fsync is off in the database: a power failure can lose changes.")
+        yield Problem("warn", "fsync is off in the database: a power failure can lose changes.")
     if facts.get("replica"):
-        yield Finding("warn", "The database is a read-only replica.")
+        yield Problem("warn", "The database is a read-only replica.")
     if facts.get("connections", 0) > MAX_CONNECTION_SHARE * facts.get("most_connections", 1):
-        yield Finding("warn", f"{facts['connections']} of {facts['most_connections']} connections are in use.")
+        yield Problem("warn", f"{facts['connections']} of {facts['most_connections']} connections are in use.")
 
 
-def _check_modes(private_files: list[Path]) -> Iterator[Finding]:
+def _check_modes(private_files: list[Path]) -> Iterator[Problem]:
     """Check that others cannot read or replace private files."""
     if os.name == "nt":
         return
     for private in private_files:
         if private.exists() and (mode := stat.S_IMODE(private.stat().st_mode)) & 0o077:
-            yield Finding("warn", f"Other users can read {private} (mode {mode:04o}). Run: chmod 600 {private}")
+            yield Problem("warn", f"Other users can read {private} (mode {mode:04o}). Run: chmod 600 {private}")
     for parent in sorted({private.parent for private in private_files}):
         folder = parent.stat().st_mode
         if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-            yield Finding("warn", f"Other users can replace files in {parent}. Run: chmod o-w {parent}")
+            yield Problem("warn", f"Other users can replace files in {parent}. Run: chmod o-w {parent}")
 
 
 def _check_journal(ctx: Context) -> SectionContent:
     with ctx.reading() as session:
         head = journal.get_head(session)
         breaks, floor = history.verify(ctx, session), get_compaction_point(session)
-    findings = [Finding("critical", f"change {broken.seq}: {broken.message}") for broken in breaks]
+    findings = [Problem("critical", f"change {broken.seq}: {broken.message}") for broken in breaks]
     facts = {"entries": head.seq, "node": head.node, "origin": head.origin}
     if floor is not None:
         facts |= {
@@ -151,9 +163,9 @@ def _check_clock(ctx: Context) -> SectionContent:
     now = ctx.now()
     facts = {"now": format_timestamp(now), "last_change": format_timestamp(last) if last else None}
     if last - now > CRITICAL_CLOCK_LAG:
-        return facts, [Finding("critical", "The clock is more than a week behind the last change. Correct it.")]
+        return facts, [Problem("critical", "The clock is more than a week behind the last change. Correct it.")]
     if last - now > MAX_CLOCK_LAG:
-        return facts, [Finding("warn", f"The clock is {(last - now) // SECOND} seconds behind the last change.")]
+        return facts, [Problem("warn", f"The clock is {(last - now) // SECOND} seconds behind the last change.")]
     return facts, []
 
 
@@ -181,11 +193,11 @@ def _check_embeddings(ctx: Context) -> SectionContent:
         embedding_service.check_model_loads(embedder)
     except EmbedderFailed as error:
         return facts, [
-            Finding("critical", f"Embeddings cannot be computed; recall uses keywords only. {error.message}")
+            Problem("critical", f"Embeddings cannot be computed; recall uses keywords only. {error.message}")
         ]
     if without > embedding_service.MAX_FRESH:
         missing = f"{without} of {live} memories have no embeddings and are found by keywords only"
-        return facts, [Finding("warn", f"{missing}. Run `holdfast admin reembed`.")]
+        return facts, [Problem("warn", f"{missing}. Run `holdfast admin reembed`.")]
     return facts, []
 
 
@@ -197,9 +209,9 @@ def _check_replication(ctx: Context) -> SectionContent:
     facts = {"pending": pending, "since": format_timestamp(since) if since else None, "quarantined": aside}
     findings = []
     if since is not None and ctx.now() - since > MAX_PEER_LAG:
-        findings.append(Finding("warn", f"{pending} changes have waited for acknowledgements since {facts['since']}."))
+        findings.append(Problem("warn", f"{pending} changes have waited for acknowledgements since {facts['since']}."))
     if aside:
-        findings.append(Finding("warn", f"{aside} changes are in quarantine. See `holdfast sync quarantine`."))
+        findings.append(Problem("warn", f"{aside} changes are in quarantine. See `holdfast sync quarantine`."))
     return facts, findings
 
 
@@ -216,18 +228,18 @@ def _check_subscriptions(ctx: Context) -> SectionContent:
     return facts, [finding for one in statuses for finding in _check_deliveries(one)]
 
 
-def _check_deliveries(one: "SubscriptionStatus") -> Iterator[Finding]:
+def _check_deliveries(one: "SubscriptionStatus") -> Iterator[Problem]:
     again = f"`holdfast webhook replay {one.id}"
     if one.state == "ended":
         resume = "" if one.why == REVOKED else f"Resume: {again} --since {one.place}`. "
-        yield Finding("warn", f"A subscription ended: {one.why} {resume}Remove: `holdfast webhook remove {one.id}`.")
+        yield Problem("warn", f"A subscription ended: {one.why} {resume}Remove: `holdfast webhook remove {one.id}`.")
     if one.dead and one.why != REVOKED:
         letters = "1 dead letter" if one.dead == 1 else f"{one.dead} dead letters"
         causes = f"`holdfast webhook deliveries {one.id} --state dead`"
-        yield Finding("warn", f"A subscription has {letters}. Causes: {causes}. Resend: {again} --all-dead-letters`.")
+        yield Problem("warn", f"A subscription has {letters}. Causes: {causes}. Resend: {again} --all-dead-letters`.")
 
 
 def _check_backups(ctx: Context) -> SectionContent:
     manifests, unusable = backup.list_snapshots(ctx)
     facts = {"snapshots": len(manifests), "newest": manifests[0].created_at if manifests else None}
-    return facts, [Finding("warn", f"Snapshot {name} has no manifest and cannot be restored.") for name in unusable]
+    return facts, [Problem("warn", f"Snapshot {name} has no manifest and cannot be restored.") for name in unusable]

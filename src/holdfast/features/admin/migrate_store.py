@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
-from typing import NamedTuple
+
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.kernel.context import Context
 from holdfast.kernel.storage import copy_tables
@@ -13,32 +14,44 @@ from holdfast.kernel.storage.open_by_address import open_existing
 from holdfast.kernel.storage.port import Store
 
 
-class MigrationOutcome(NamedTuple):
+class MigratedTable(Struct, frozen=True, kw_only=True):
+    table: str
+    rows: int
+    sha256: str | UnsetType = UNSET
+    """Digest of all rows in key order; equal on both sides."""
+
+
+class MigrateResult(Struct, frozen=True, kw_only=True):
+    moved: bool
     source: str
     target: str
-    tables: list[TableCopy]
-    """The digests are empty after a dry run."""
+    tables: list[MigratedTable]
+    rows: int
+    sha256: str | UnsetType = UNSET
+    """Digest of the table digests."""
     resumed: bool
-    """Whether it continued an earlier, unfinished migration."""
-
-    @property
-    def rows(self) -> int:
-        return sum(table.rows for table in self.tables)
-
-    @property
-    def digest(self) -> str:
-        """Digest of all table digests."""
-        return sha256("".join(f"{table.table} {table.digest}\n" for table in self.tables).encode()).hexdigest()
+    """Continued an earlier migration: only differing rows were copied."""
+    dry_run: bool
 
 
-def move_store(ctx: Context, to: str, source: str | None = None, *, dry_run: bool = False) -> MigrationOutcome:
+def move_store(ctx: Context, to: str, source: str | None = None, *, dry_run: bool = False) -> MigrateResult:
     """Copy a store and its signing key to a new address; the source stays unchanged."""
     ctx.caller.require_all_namespaces()
     ctx.caller.require_local("to")
     place = destination_at(to)
     with _open_source(ctx, source) as store:
         done = _preview_move(store, place) if dry_run else copy_tables.copy_store(store, place, tables(), ctx.progress)
-    return MigrationOutcome(store.path, place.path, done.tables, done.resumed)
+    digests = "".join(f"{table.table} {table.digest}\n" for table in done.tables)
+    return MigrateResult(
+        moved=not dry_run,
+        source=store.path,
+        target=place.path,
+        tables=[MigratedTable(table=one.table, rows=one.rows, sha256=one.digest or UNSET) for one in done.tables],
+        rows=sum(table.rows for table in done.tables),
+        sha256=UNSET if dry_run else sha256(digests.encode()).hexdigest(),
+        resumed=done.resumed,
+        dry_run=dry_run,
+    )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from holdfast.features.people import person_namespace
+from holdfast.features.people.model import PEOPLE_ROOT
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.records.validate import namespace as validate_namespace
 
@@ -18,7 +18,7 @@ MAX_NAMESPACE = 120
 """Characters of a project namespace."""
 OVERRIDE_FILE = ".holdfast.toml"
 MIN_BUDGET, MAX_BUDGET = 100, 20_000
-PERSONAL_ROOTS = (person_namespace.ROOT, "users")
+PERSONAL_ROOTS = (PEOPLE_ROOT, "users")
 """Namespaces of people, here and in imports; projects cannot use them."""
 
 MatchedBy = Literal["override", "remote", "repository", "folder"]

@@ -2,12 +2,14 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from os.path import isdir, isfile
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.features.agent_hosts import project_naming
 from holdfast.features.agent_hosts.project_naming import OVERRIDE_FILE, MatchedBy, Override
@@ -37,36 +39,45 @@ class Repository(NamedTuple):
     sort: str
 
 
-class ProjectMatch(NamedTuple):
+class Project(Struct, frozen=True):
     """The project of a folder and how it was determined."""
 
     namespace: str
     """Namespace of its memories."""
     by: MatchedBy
+    """What determined it: an override file, the git remote, the repository's path, or the folder's path."""
     why: list[str]
-    folder: Path
-    root: Path
-    names: tuple[str, ...]
-    """All names; that of the namespace first."""
-    own: str
-    """Its own name, before merges."""
-    budget: int | None
+    folder: str
+    root: str
+    names: list[str]
+    """All names of the project; that of the namespace first."""
+    budget: int | None = None
+    """Token budget of the override file, if set."""
 
 
-def find_project(ctx: Context, folder: Path) -> ProjectMatch:
+class ProjectNames(Struct, frozen=True, kw_only=True):
+    namespace: str
+    """Namespace of the memories of all of them."""
+    names: list[str]
+
+
+class MergedProject(Struct, frozen=True, kw_only=True):
+    alias: str
+    project: str
+
+
+def find_project(ctx: Context, folder: Path) -> Project:
     """Find the project of a folder with its merged names; without a store there are none."""
     found = identify_folder(folder)
     try:
-        names = list_project_names(ctx, found.own)
+        names = list(list_project_names(ctx, found.namespace))
     except StoreNotFound:
         return found
-    if names[0] == found.own:
-        return found._replace(names=names)
-    why = [*found.why, f"{found.own} was merged into {names[0]}"]
-    return found._replace(namespace=names[0], names=names, why=why)
+    merged = [] if names[0] == found.namespace else [f"{found.namespace} was merged into {names[0]}"]
+    return replace(found, namespace=names[0], names=names, why=[*found.why, *merged])
 
 
-def identify_folder(folder: Path) -> ProjectMatch:
+def identify_folder(folder: Path) -> Project:
     """Find the project of a folder by files alone. Raises if the override file is invalid."""
     folder = _resolve_path(folder)
     if not isdir(folder):
@@ -80,7 +91,8 @@ def identify_folder(folder: Path) -> ProjectMatch:
     if override and (override.namespace or override.below):
         own = project_naming.validate_project(override.namespace or f"{own}/{override.below}", str(place))
         by, why = "override", [*why, f"{place} sets {own}"]
-    return ProjectMatch(own, by, [*why, *remarks], folder, root, (own,), own, override.budget if override else None)
+    budget = override.budget if override else None
+    return Project(own, by, [*why, *remarks], str(folder), str(root), [own], budget)
 
 
 def _identify_by_git(repository: Repository) -> tuple[str, MatchedBy, list[str]]:
@@ -253,32 +265,41 @@ def list_project_names(ctx: Context, name: str) -> tuple[str, ...]:
     return tuple(other for other in names if ctx.caller.can_access(other)) or (name,)
 
 
-def merge(ctx: Context, into: str, alias: str) -> tuple[str, ...]:
+def merge(ctx: Context, into: str, alias: str) -> ProjectNames:
     """Make a project an alias of another; both then share what is known of either."""
     into, alias = project_naming.validate_project(into, "project"), project_naming.validate_project(alias, "alias")
     for name in (into, alias):
         ctx.caller.require_access(name)
     if into == alias:
         raise Invalid(f"alias: {alias} is the same project", fields=["alias"])
-    return _strip_prefix(principal_service.merge(ctx, f"{_ALIAS_PREFIX}{alias}", f"{_ALIAS_PREFIX}{into}").names)
+    return _project_names(principal_service.merge(ctx, f"{_ALIAS_PREFIX}{alias}", f"{_ALIAS_PREFIX}{into}").names)
 
 
-def split(ctx: Context, alias: str) -> tuple[str, ...]:
+def split(ctx: Context, alias: str) -> ProjectNames:
     """Separate a merged project again."""
     ctx.caller.require_access(alias := project_naming.validate_project(alias, "alias"))
     try:
-        return _strip_prefix(principal_service.split(ctx, f"{_ALIAS_PREFIX}{alias}").names)
+        return _project_names(principal_service.split(ctx, f"{_ALIAS_PREFIX}{alias}").names)
     except NotFound:
         raise NotFound(f"{alias} was not merged into another project.") from None
 
 
-def list_merged(ctx: Context) -> list[tuple[str, str]]:
+def list_merged(ctx: Context) -> list[MergedProject]:
     """List merged projects with their targets."""
     with ctx.reading() as session:
         rows = session.rows("principal_by_prefix", mark=_ALIAS_PREFIX, beyond="project;")
     pairs = [_strip_prefix((name, stands_for)) for name, stands_for in rows]
-    return [(one, other) for one, other in pairs if ctx.caller.can_access(one) and ctx.caller.can_access(other)]
+    return [
+        MergedProject(alias=alias, project=name)
+        for alias, name in pairs
+        if all(map(ctx.caller.can_access, (alias, name)))
+    ]
 
 
-def _strip_prefix(names: tuple[str, ...]) -> tuple[str, ...]:
+def _project_names(names: Iterable[str]) -> ProjectNames:
+    first, *others = _strip_prefix(names)
+    return ProjectNames(namespace=first, names=[first, *others])
+
+
+def _strip_prefix(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.removeprefix(_ALIAS_PREFIX) for name in names)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from holdfast.features.importers.capture import Role
 from holdfast.features.importers.model import digest
 from holdfast.features.importers.readers.blocks import is_own_tool
 from holdfast.features.memories.read_memories import Filter
-from holdfast.features.people.person_namespace import people_namespace as people_place
+from holdfast.features.people.model import people_namespace as people_place
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.recall.query import Query, RecallRequest, parse_query
 from holdfast.features.recall.service import COMMON_STEMS, Hit, PackResult, recall
@@ -47,18 +47,9 @@ CallOperation = Callable[[str, dict[str, Any]], Any]
 """Calls an operation by name, so captured turns pass the same rules and hooks as any store."""
 
 
-class SessionProject(NamedTuple):
-    """The project of a session."""
-
-    namespace: str
-    names: tuple[str, ...]
-    budget: int | None
-
-
-def find_session_project(ctx: Context, event: HostEvent) -> SessionProject:
+def find_session_project(ctx: Context, event: HostEvent) -> projects.Project:
     """Find the project of a session's folder."""
-    found = projects.find_project(ctx, Path(event.folder or "."))
-    return SessionProject(found.namespace, found.names, found.budget)
+    return projects.find_project(ctx, Path(event.folder or "."))
 
 
 def session_key(event: HostEvent) -> str:
@@ -77,7 +68,7 @@ def build_session_start(ctx: Context, event: HostEvent, max_tokens: int) -> str:
     if before.given_ids and event.source not in FRESH_SOURCES:
         return ""
     most = place.budget or max_tokens
-    scope = session_start.SessionScope(place.namespace, place.names, ctx.caller.agent)
+    scope = session_start.SessionScope(place.namespace, tuple(place.names), ctx.caller.agent)
     while len((context := session_start.build_session_context(ctx, scope, most)).text) > MAX_ANSWER:
         most //= 2
     manifest = session_start.format_manifest(place.namespace, context, most)
@@ -99,7 +90,7 @@ def build_prompt_context(ctx: Context, event: HostEvent, max_tokens: int) -> str
         people = [people_place(name) for name in list_names(session, ctx.caller.agent)]
     if state.is_full:
         return ""
-    which = Filter(namespaces=(*related_namespaces(place.names, ctx.namespace), *people))
+    which = Filter(namespaces=(*related_namespaces(tuple(place.names), ctx.namespace), *people))
     most = min(place.budget or max_tokens, max_tokens)
     block = pack_relevant(
         ctx, RecallRequest(query_text, which, MAX_CANDIDATES, excluded=state.given_ids), event.session, most

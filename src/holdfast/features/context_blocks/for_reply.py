@@ -19,7 +19,8 @@ from holdfast.features.conversations.model import Conversation, ConversationFilt
 from holdfast.features.conversations.onboarding import Step
 from holdfast.features.learning import lessons
 from holdfast.features.memories.read_memories import Filter
-from holdfast.features.people import facts, person_namespace
+from holdfast.features.people import facts
+from holdfast.features.people.model import BEHAVIOUR_FACTS, PREFERRED_LANGUAGE, profile_rank
 from holdfast.features.recall.query import RecallRequest
 from holdfast.features.recall.service import Hit, PackResult, recall
 from holdfast.features.tasks.service import list_open_tasks
@@ -187,7 +188,7 @@ def _detect_language(ctx: Context, scope: Scope, message: str, conversation: Con
 
     The result is never stored: a guess does not become a preference.
     """
-    if preferred := facts.list_facts(ctx, scope.principal, person_namespace.PREFERRED_LANGUAGE):
+    if preferred := facts.list_facts(ctx, scope.principal, PREFERRED_LANGUAGE):
         return Language(preferred[0].content, "preference")
     if found := detect_language(message):
         return Language(found, "message")
@@ -215,10 +216,8 @@ def _read_summaries(ctx: Context, scope: Scope, _: str, __: Conversation | None)
 
 def _read_facts(ctx: Context, scope: Scope, _: str, __: Conversation | None) -> list[Item]:
     """Read the facts about the person, identity first; instructions on behaviour are shown elsewhere."""
-    shown_facts = [
-        fact for fact in facts.list_facts(ctx, scope.principal) if fact.title not in person_namespace.BEHAVIOUR_FACTS
-    ]
-    found = sorted(shown_facts, key=lambda fact: person_namespace.profile_rank(fact.title))[:MAX_ITEMS]
+    shown_facts = [fact for fact in facts.list_facts(ctx, scope.principal) if fact.title not in BEHAVIOUR_FACTS]
+    found = sorted(shown_facts, key=lambda fact: profile_rank(fact.title))[:MAX_ITEMS]
     return [_memory_item(fact, f"{fact.title}: {fact.content}") for fact in found]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Struct
 
 from holdfast.features.people import facts
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.tasks.service import list_open_tasks
 from holdfast.kernel.context import Context

@@ -14,7 +14,7 @@ from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.store_memory import store_draft
 from holdfast.features.memories.update_memory import write_update
 from holdfast.features.people import facts
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.reflections.summarise import MAX_SENTENCES, summarise_memories
 from holdfast.kernel.context import Context

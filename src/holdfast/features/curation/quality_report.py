@@ -1,9 +1,12 @@
-"""Quality report of a store (everything the caller may see) or of another program's export, in one pass."""
+"""Quality report of a store (everything the caller may see) or of another program's export: findings and a score."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
 
-from holdfast.features.curation.quality import Example, Finding, FindingCounter, Text, TextCollection, Trouble
+from msgspec import Struct
+from msgspec.structs import replace
+
 from holdfast.features.graph import read_links as links
 from holdfast.features.graph.read_links import LinkFilter
 from holdfast.features.importers.model import EnvelopeRows, Note, Problem, Record, Turn
@@ -17,25 +20,256 @@ from holdfast.kernel import timestamps
 from holdfast.kernel.context import Context
 from holdfast.kernel.journal.kinds import load_memory
 from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.storage.index_terms import hash_text, lsh_bands
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.text.similarity import find_echoes, preselect_echoes
+from holdfast.kernel.text import content_scan
+from holdfast.kernel.text.content_scan import find_injections
+from holdfast.kernel.text.similarity import (
+    Relation,
+    compare_titled,
+    find_echoes,
+    have_distinct_subjects,
+    normalize_text,
+    preselect_echoes,
+)
+from holdfast.kernel.text.terms import read_terms
+
+Trouble = Literal[
+    "duplicates", "near_duplicates", "recall_loops", "secrets", "untrusted", "contradictions", "stale", "never_read"
+]
+WEIGHTS: dict[Trouble, float] = {
+    "duplicates": 1.0,
+    "near_duplicates": 0.5,
+    "recall_loops": 1.0,
+    "secrets": 2.0,
+    "untrusted": 0.5,
+    "contradictions": 0.5,
+    "stale": 0.5,
+    "never_read": 0.1,
+}
+"""Share of the 100 points lost if every text has the problem; the score is never below 0."""
+
+MAX_TEXTS = 200_000
+"""Maximum number of texts checked."""
+MAX_TEXT_LENGTH = 1000
+"""Characters of a text used for comparison."""
+MAX_COMPARISONS = 100_000
+MIN_WORDS = 4
+"""Shorter texts are near-duplicates by chance: they count only if equal."""
+NO_BAND = -1
+BANDS_PER_TEXT = 7
+"""Hashes per text: one of the whole text, and one per MinHash band."""
+MAX_EXAMPLES = 10
+
+
+class Text(NamedTuple):
+    """A text to check."""
+
+    id: str
+    place: str
+    title: str
+    content: str
+    is_spoken: bool = False
+    """Whether it is a message of a conversation: repetitions there are not a problem."""
+
+
+class AuditExample(Struct, frozen=True):
+    """An example of a finding: one text, or all texts of a group."""
+
+    ids: list[str]
+    what: str
+
+
+class Finding(NamedTuple):
+    """Number of texts with a problem, and examples; None if it cannot be determined."""
+
+    total: int | None
+    examples: tuple[AuditExample, ...] = ()
+
+
+class FindingCounter:
+    """Count texts with a problem and keep the first examples."""
+
+    def __init__(self) -> None:
+        self.count, self._examples = 0, list[AuditExample]()
+
+    def add(self, example: AuditExample, number: int = 1) -> None:
+        self.count += number
+        if len(self._examples) < MAX_EXAMPLES:
+            self._examples.append(replace(example, what=content_scan.redact_text(example.what)[0]))
+
+    def build_finding(self) -> Finding:
+        return Finding(self.count, tuple(self._examples))
+
+
+class TextCollection:
+    """Texts added one by one, and compared at the end."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.secrets, self.untrusted = FindingCounter(), FindingCounter()
+        self._texts: list[Text] = []
+        self._bands = array("q")
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, text: Text) -> None:
+        """Check a text for secrets and injections, and index it for comparison."""
+        self.total += 1
+        if self.total > MAX_TEXTS:
+            return
+        if kinds := {secret.kind for secret in content_scan.find_secrets(f"{text.title}\n{text.content}")}:
+            self.secrets.add(AuditExample([text.id], ", ".join(sorted(kinds))))
+        if signs := find_injections(f"{text.title}\n{text.content}"):
+            self.untrusted.add(AuditExample([text.id], ", ".join(signs)))
+        if not text.is_spoken:
+            self._index_text(text)
+
+    def _index_text(self, text: Text) -> None:
+        normalized = normalize_text(text.content)
+        if not normalized:
+            return
+        means = {term.meaning for term in read_terms(text.content[:MAX_TEXT_LENGTH]) if term.sort != "filler"}
+        place = hash_text(text.place)
+        few = len(means) < MIN_WORDS
+        near = (NO_BAND,) * (BANDS_PER_TEXT - 1) if few else (place ^ band for band in lsh_bands(means))
+        self._bands.extend((place ^ hash_text(normalized), *near))
+        self._texts.append(text._replace(content=text.content[:MAX_TEXT_LENGTH]))
+
+    def find_repeats(self) -> tuple[Finding, Finding, Finding]:
+        """Find duplicates, near-duplicates and contradictions. The first text of a group does not count."""
+        same, near, against = _Groups(len(self._texts)), _Groups(len(self._texts)), FindingCounter()
+        for one, other in self._find_equal_pairs():
+            if not self._is_distinct(one, other):
+                same.join(one, other)
+        for one, other in self._find_candidate_pairs():
+            if same.find_root(one) == same.find_root(other) or near.find_root(one) == near.find_root(other):
+                continue
+            match self._compare(one, other):
+                case "same" | "near" | "update":
+                    near.join(one, other)
+                case "conflict":
+                    against.add(
+                        AuditExample([self._texts[one].id, self._texts[other].id], self._join_titles(one, other))
+                    )
+        return self._build_group_finding(same), self._build_group_finding(near), against.build_finding()
+
+    def _compare(self, one: int, other: int) -> Relation:
+        old, new = self._texts[one], self._texts[other]
+        return compare_titled(old.title, old.content, new.title, new.content).relation
+
+    def _is_distinct(self, one: int, other: int) -> bool:
+        old, new = self._texts[one], self._texts[other]
+        return have_distinct_subjects(old.title, new.title, old.content)
+
+    def _join_titles(self, *numbers: int) -> str:
+        return " | ".join(self._texts[number].title for number in numbers)
+
+    def _find_equal_pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield consecutive pairs of equal texts."""
+        last: dict[int, int] = {}
+        for number in range(len(self._texts)):
+            exact = self._bands[number * BANDS_PER_TEXT]
+            if exact in last:
+                yield last[exact], number
+            last[exact] = number
+
+    def _find_candidate_pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield each text with the previous text of each of its bands, up to the comparison limit."""
+        last: dict[int, int] = {}
+        pairs = 0
+        for number in range(len(self._texts)):
+            own, *others = self._bands[number * BANDS_PER_TEXT + 1 : (number + 1) * BANDS_PER_TEXT]
+            if own == NO_BAND:
+                continue
+            for other in sorted({last[band] for band in (own, *others) if band in last}):
+                if pairs < MAX_COMPARISONS:
+                    pairs += 1
+                    yield other, number
+            last[own] = number
+
+    def _build_group_finding(self, groups: "_Groups") -> Finding:
+        found = FindingCounter()
+        for numbers in groups.list_groups():
+            found.add(
+                AuditExample([self._texts[number].id for number in numbers], self._join_titles(*numbers[:3])),
+                len(numbers) - 1,
+            )
+        return found.build_finding()
+
+
+class _Groups:
+    """Disjoint sets of numbers (union-find)."""
+
+    def __init__(self, size: int) -> None:
+        self._parents = array("q", range(size))
+
+    def find_root(self, number: int) -> int:
+        while self._parents[number] != number:
+            self._parents[number] = self._parents[self._parents[number]]
+            number = self._parents[number]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        low, high = sorted((self.find_root(one), self.find_root(other)))
+        self._parents[high] = low
+
+    def list_groups(self) -> list[list[int]]:
+        """List groups of two or more, ordered by their first number."""
+        found: dict[int, list[int]] = {}
+        for number in range(len(self._parents)):
+            found.setdefault(self.find_root(number), []).append(number)
+        return [numbers for numbers in found.values() if len(numbers) > 1]
+
+
+def compute_score(total: int, counts: Iterable[tuple[Trouble, int | None]]) -> int:
+    """Compute the score: 100 minus, for each problem, its share of the texts times its weight."""
+    deducted = sum(WEIGHTS[trouble] * count / total for trouble, count in counts if count) if total else 0.0
+    return round(100 * max(0.0, 1 - deducted))
+
 
 PAGE = 500
 MAX_RECALLS_READ = 2000
 MAX_LOOP_CANDIDATES = 2000
 """Newest memories stored shortly after a recall that are checked for recall loops."""
 MAX_LINKS = 10_000
+MAX_PROBLEMS = 100
 
 
-class QualityReport(NamedTuple):
-    """Findings over all checked texts."""
+class AuditFinding(Struct, frozen=True, kw_only=True):
+    """One kind of quality problem."""
 
+    trouble: str
+    weight: float
+    """Share of the 100 points lost if every memory has the problem."""
+    count: int | None = None
+    """Number of memories with the problem; omitted if it cannot be determined."""
+    share: float | None = None
+    points: float | None = None
+    """Points deducted from the score."""
+    examples: list[AuditExample] = []
+
+
+class AuditProblem(Struct, frozen=True, kw_only=True):
+    where: str
+    what: str
+
+
+class AuditResult(Struct, frozen=True, kw_only=True):
+    score: int
+    """100 minus the points of every finding, at least 0."""
     total: int
-    findings: dict[Trouble, Finding]
-    problems: list[Problem]
+    complete: bool
+    """False if there were too many memories to check all of them."""
+    findings: list[AuditFinding]
+    problems: list[AuditProblem] = []
+    """Parts of the export that could not be read, with their position."""
+    rejected: int = 0
+    """Number of unreadable parts left out of the score."""
 
 
-def report_on_store(ctx: Context, namespace: str | None) -> QualityReport:
+def report_on_store(ctx: Context, namespace: str | None) -> AuditResult:
     """Report on the live memories of the store or a namespace."""
     which = normalize_filter(Filter(namespace=namespace))
     with ctx.reading() as session:
@@ -46,7 +280,7 @@ def report_on_store(ctx: Context, namespace: str | None) -> QualityReport:
             ctx.progress(min(scan.texts.total, total), total, "auditing")
         same, near, against = scan.texts.find_repeats()
         loops = scan.find_loops()
-    return QualityReport(scan.texts.total, scan.build_findings(same, near, against, loops), [])
+    return _build_result(scan.texts.total, scan.build_findings(same, near, against, loops), [])
 
 
 def _read_pages(ctx: Context, session: Session, which: Filter) -> Iterator[list[Memory]]:
@@ -75,11 +309,11 @@ class _StoreScan:
         for memory in page:
             self.texts.add(_build_text(memory))
             if why := self._find_stale_reason(memory, stale, linked["supersedes"]):
-                self._stale.add(Example((memory.id,), f"{memory.title}: {why}"))
+                self._stale.add(AuditExample([memory.id], f"{memory.title}: {why}"))
             if uses.get(memory.id, (0, 0))[0] == 0:
-                self._unread.add(Example((memory.id,), memory.title))
+                self._unread.add(AuditExample([memory.id], memory.title))
             if memory.id in linked["contradicts"]:
-                self._contradicted.add(Example((memory.id, linked["contradicts"][memory.id]), memory.title))
+                self._contradicted.add(AuditExample([memory.id, linked["contradicts"][memory.id]], memory.title))
             if memory.agent == self._ctx.caller.agent and self._list_recalls_before(memory):
                 self._after_recall.append(memory)
 
@@ -113,7 +347,7 @@ class _StoreScan:
             texts = [f"{one.title}\n{one.content}" for one in older]
             near = preselect_echoes(texts, memory.content)
             if repeated := find_echoes([texts[at] for at in near], memory.content, [older[at] for at in near]):
-                found.add(Example((memory.id, *(one.id for one in repeated)), memory.title))
+                found.add(AuditExample([memory.id, *(one.id for one in repeated)], memory.title))
         return found.build_finding()
 
     def build_findings(self, same: Finding, near: Finding, against: Finding, loops: Finding) -> dict[Trouble, Finding]:
@@ -145,8 +379,10 @@ def _build_text(memory: Memory) -> Text:
     return Text(memory.id, memory.namespace, memory.title, memory.content, is_spoken)
 
 
-def report_on_records(records: Iterator[Record], check_cancelled: Callable[[], None]) -> QualityReport:
-    """Report on another program's export, which has no recall history."""
+def report_on_records(
+    records: Iterator[Record], found: list[Problem], check_cancelled: Callable[[], None]
+) -> AuditResult:
+    """Report on another program's export, which has no recall history; `found` are problems of its files."""
     texts, problems = TextCollection(), list[Problem]()
     for record in records:
         check_cancelled()
@@ -166,7 +402,30 @@ def report_on_records(records: Iterator[Record], check_cancelled: Callable[[], N
         "stale": unknown,
         "never_read": unknown,
     }
-    return QualityReport(texts.total, findings, problems)
+    return _build_result(texts.total, findings, [*found, *problems])
+
+
+def _build_result(total: int, found: dict[Trouble, Finding], problems: list[Problem]) -> AuditResult:
+    return AuditResult(
+        score=compute_score(total, [(trouble, one.total) for trouble, one in found.items()]),
+        total=total,
+        complete=total <= MAX_TEXTS,
+        findings=[_build_finding(trouble, one, total) for trouble, one in found.items()],
+        problems=[AuditProblem(where=one.where, what=one.what) for one in problems[:MAX_PROBLEMS]],
+        rejected=sum(one.rejected for one in problems),
+    )
+
+
+def _build_finding(trouble: Trouble, found: Finding, total: int) -> AuditFinding:
+    weight, share = WEIGHTS[trouble], None if found.total is None else found.total / max(1, total)
+    return AuditFinding(
+        trouble=trouble,
+        weight=weight,
+        count=found.total,
+        share=None if share is None else round(share, 4),
+        points=None if share is None else round(100 * weight * share, 2),
+        examples=list(found.examples),
+    )
 
 
 def _read_texts(record: Record) -> Iterator[Text]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.features.curation.operations.audit import AuditFinding, AuditResult
+from holdfast.features.curation.quality_report import AuditFinding, AuditResult
 from holdfast.features.memories.render import render_memory
 from holdfast.kernel.terminal import escape, pluralize, render_table, shorten, style
 

@@ -6,14 +6,12 @@ Nothing is deleted: merged memories are archived.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-import msgspec
 from msgspec import Struct
 
 from holdfast.features.curation import store as curation
@@ -71,33 +69,37 @@ class CurateOptions(Struct, frozen=True, kw_only=True):
     """Model tokens; once spent, the run continues by rules."""
 
 
-class CurateAction(NamedTuple):
+class CurateAction(Struct, frozen=True, kw_only=True):
     """One change or proposal."""
 
     step: Step
     outcome: Literal["changed", "proposed"]
-    ids: tuple[str, ...]
+    ids: list[str]
     what: str
 
 
-@dataclass
-class Tally:
-    """Counts of one step."""
+class StepCounts(Struct, kw_only=True):
+    looked_at: int
+    changed: int
+    proposed: int
+    skipped: dict[str, int]
+    """Number of memories skipped, by reason."""
 
-    looked_at: int = 0
-    changed: int = 0
-    proposed: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
+    def add_skipped(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
-class CurateReport(NamedTuple):
+class CurateResult(Struct, frozen=True, kw_only=True):
     run_id: str | None
-    """Id for a rollback; None for a dry run."""
-    options: CurateOptions
-    tallies: dict[Step, Tally]
-    actions: list[CurateAction]
-    ended: EndReason
+    """Id for `curate rollback`; null for a dry run."""
+    dry_run: bool
     scanned: int
+    ended: str
+    """Why it ended: all was looked at, max_ops or max_seconds. The next run continues from there."""
+    changed: int
+    proposed: int
+    steps: dict[str, StepCounts]
+    done: list[CurateAction]
 
 
 class SkipMemory(Exception):
@@ -120,7 +122,9 @@ class CuratorRun:
         self.ctx = ctx
         self.options = options
         self.id = ctx.new_id()
-        self.tallies: dict[Step, Tally] = {step: Tally() for step in options.steps}
+        self.tallies: dict[str, StepCounts] = {
+            step: StepCounts(looked_at=0, changed=0, proposed=0, skipped={}) for step in options.steps
+        }
         self.actions: list[CurateAction] = []
         self.created_ids: set[str] = set()
         """Memories created by this run."""
@@ -134,11 +138,11 @@ class CuratorRun:
         self._renew_at = ctx.now() + LEASE.duration // 2
         self._scanned = 0
         self._proposed_ids: set[str] = set()
-        self._proposals: list[curation.Proposal] = []
+        self._proposals: list[curation.CurationProposal] = []
         """Proposals of this page, written together with its marks."""
         self._tag_counts: dict[str, dict[str, int]] = {}
 
-    def process_all(self) -> CurateReport:
+    def process_all(self) -> CurateResult:
         """Process all pages, starting where the previous run ended."""
         place = self._read_cursor()
         while page := self._read_page(place):
@@ -184,11 +188,11 @@ class CuratorRun:
         try:
             perform(self, step, memory, page)
         except SkipMemory as skip:
-            tally.skipped[str(skip)] += 1
+            tally.add_skipped(str(skip))
         except (StoreError, OperationCancelled, CuratorBusy):
             raise
         except HoldfastError as error:
-            tally.skipped[f"refused: {error.code}"] += 1
+            tally.add_skipped(f"refused: {error.code}")
             return
         if step in BY_CONTENT:
             page.marks.setdefault(step, {})[memory.id] = page.hashes[memory.id]
@@ -286,17 +290,19 @@ class CuratorRun:
 
     def record_change(self, step: Step, ids: tuple[str, ...], what: str) -> None:
         self.tallies[step].changed += 1
-        self.actions.append(CurateAction(step, "changed", self._list_lasting(ids), what))
+        self.actions.append(CurateAction(step=step, outcome="changed", ids=self._list_lasting(ids), what=what))
 
-    def propose(self, step: Step, sort: str, memory: str, other: str | None, key: str, body: object, what: str) -> None:
+    def propose(
+        self, step: Step, sort: str, memory: str, other: str | None, key: str, body: dict[str, Any], what: str
+    ) -> None:
         """Propose a change. Raises SkipMemory if it was proposed before."""
-        offer = curation.Proposal(
+        offer = curation.CurationProposal(
             id=curation.derive_proposal_id(sort, key),
             run=self.id,
             step=sort,
             memory=memory,
             other=other,
-            body=msgspec.json.encode(body).decode(),
+            body=body,
             agent=self.ctx.caller.agent,
             proposed_at=self.ctx.now(),
         )
@@ -310,11 +316,11 @@ class CuratorRun:
         self._proposals.append(offer)
         self.tallies[step].proposed += 1
         ids = (memory,) if other is None else (memory, other)
-        self.actions.append(CurateAction(step, "proposed", self._list_lasting(ids), what))
+        self.actions.append(CurateAction(step=step, outcome="proposed", ids=self._list_lasting(ids), what=what))
 
-    def _list_lasting(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+    def _list_lasting(self, ids: tuple[str, ...]) -> list[str]:
         """Filter out memories that exist only during a dry run."""
-        return ids if self.options.apply else tuple(id for id in ids if id not in self.created_ids)
+        return [id for id in ids if self.options.apply or id not in self.created_ids]
 
     def count_tags(self, session: Session, namespace: str) -> dict[str, int]:
         """Count the tags of a namespace, cached for the run."""
@@ -322,9 +328,18 @@ class CuratorRun:
             self._tag_counts[namespace] = curation.count_tags(session, self.ctx.caller, namespace, self.ctx.now())
         return self._tag_counts[namespace]
 
-    def _build_report(self, ended: EndReason) -> CurateReport:
-        return CurateReport(
-            self.id if self.options.apply else None, self.options, self.tallies, self.actions, ended, self._scanned
+    def _build_report(self, ended: EndReason) -> CurateResult:
+        for counts in self.tallies.values():
+            counts.skipped = dict(sorted(counts.skipped.items()))
+        return CurateResult(
+            run_id=self.id if self.options.apply else None,
+            dry_run=not self.options.apply,
+            scanned=self._scanned,
+            ended=ended,
+            changed=sum(counts.changed for counts in self.tallies.values()),
+            proposed=sum(counts.proposed for counts in self.tallies.values()),
+            steps=self.tallies,
+            done=self.actions,
         )
 
     def close(self, status: str) -> None:
@@ -334,8 +349,7 @@ class CuratorRun:
             for step, tally in self.tallies.items()
         }
         with self.ctx.store.transaction() as session:
-            report = msgspec.json.encode(counts).decode()
-            curation.change_run(session, self.id, status=status, report=report, ended_at=self.ctx.now())
+            curation.change_run(session, self.id, status=status, report=counts, ended_at=self.ctx.now())
 
 
 class Page(NamedTuple):

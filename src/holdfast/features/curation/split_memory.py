@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterator
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.features.curation.split_text import build_atom_title, split_into_atoms
 from holdfast.features.graph import read_links as links
 from holdfast.features.graph.depth import with_origin
 from holdfast.features.graph.service import add_link
-from holdfast.features.llm.assist import BY_RULES, MethodUsed, ask_or_fallback, method_metadata, rejected_answer
+from holdfast.features.llm.assist import (
+    BY_RULES,
+    MethodInfo,
+    MethodUsed,
+    ask_or_fallback,
+    method_fields,
+    method_metadata,
+    rejected_answer,
+)
 from holdfast.features.llm.client import Material, Task
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.lifecycle import archive_memory
@@ -26,8 +35,78 @@ from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.memory import Memory, Span
 from holdfast.kernel.records.validate import Draft, memory_from_draft
 from holdfast.kernel.storage.port import Session
+from holdfast.kernel.text.sentences import Span as TextSpan
 from holdfast.kernel.text.sentences import split_sentences
-from holdfast.kernel.timestamps import uuid7
+from holdfast.kernel.text.token_count import count_tokens
+from holdfast.kernel.timestamps import Time, uuid7
+
+_WORD = re.compile(r"\S+\s*")
+MAX_TITLE_LENGTH = 60
+
+
+def split_into_atoms(text: str, max_tokens: int, breaks: Collection[int] = ()) -> list[TextSpan]:
+    """Return the spans of the atoms: as many whole sentences as fit into `max_tokens`.
+
+    `breaks` are the numbers of sentences that start a new topic.
+    """
+    found: list[TextSpan] = []
+    for place, span in enumerate(_split_sentences(text, max_tokens)):
+        sentence, piece = span
+        joined = (found[-1][0], piece[1]) if found else piece
+        if place and sentence not in breaks and count_tokens(text[slice(*joined)], max_tokens) <= max_tokens:
+            found[-1] = joined
+        else:
+            found.append(piece)
+    return found
+
+
+def _split_sentences(text: str, max_tokens: int) -> Iterator[tuple[int, TextSpan]]:
+    """Yield sentences with their number; long ones in parts, where continuing parts have the number -1."""
+    for number, (start, end) in enumerate(split_sentences(text)):
+        for part, span in enumerate(_split_sentence(text, start, end, max_tokens)):
+            yield (-1 if part else number), span
+
+
+def _split_sentence(text: str, start: int, end: int, max_tokens: int) -> Iterator[TextSpan]:
+    if count_tokens(text[start:end], max_tokens) <= max_tokens:
+        yield start, end
+        return
+    begin = start
+    for word in _WORD.finditer(text, start, end):
+        if count_tokens(text[begin : word.end()].rstrip(), max_tokens) > max_tokens and word.start() > begin:
+            yield begin, begin + len(text[begin : word.start()].rstrip())
+            begin = word.start()
+        while count_tokens(text[begin : word.end()].rstrip(), max_tokens) > max_tokens:
+            cut = _find_longest_fit(text, begin, word.end(), max_tokens)
+            yield begin, cut
+            begin = cut
+    if text[begin:end].strip():
+        yield begin, begin + len(text[begin:end].rstrip())
+
+
+def _find_longest_fit(text: str, start: int, end: int, max_tokens: int) -> int:
+    """Find the longest fitting prefix of a run without spaces; at least one character."""
+    width = max_tokens
+    while start + width < end and count_tokens(text[start : start + width], max_tokens) <= max_tokens:
+        width *= 2
+    low, high = start + 1, min(end, start + width)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(text[start:middle], max_tokens) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def build_atom_title(source: str, number: int, of: int, text: str) -> str:
+    """Build the title of an atom: source title, number and first words."""
+    begins = " ".join(text.split())
+    begins = begins if len(begins) <= MAX_TITLE_LENGTH else begins[: MAX_TITLE_LENGTH - 1].rstrip() + "…"
+    behind = f" ({number}/{of}): {begins}"
+    room = 512 - len(behind.encode())
+    return source.encode()[:room].decode(errors="ignore").rstrip() + behind
+
 
 ATOMISED = "atomised"
 """Archive reason of a memory that was split into atoms."""
@@ -36,14 +115,16 @@ MAX_SENTENCES_ASKED = 400
 """Longest text, in sentences, for which a model is asked where topics start."""
 
 
-class SplitResult(NamedTuple):
-    source: Memory
-    atoms: list[Memory]
+class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
+    source_id: str
+    atom_ids: list[str]
+    """In text order."""
+    atom_count: int
+    archived_at: Time
     superseded_ids: list[str]
     """Atoms of an earlier split, now archived."""
-    edited_ids: list[str]
+    kept_ids: list[str]
     """Atoms of an earlier split that were edited since and are kept."""
-    how: MethodUsed
 
 
 class TopicStarts(Struct, frozen=True):
@@ -52,7 +133,7 @@ class TopicStarts(Struct, frozen=True):
     begins: list[int]
 
 
-def split_memory(ctx: Context, id: str, *, max_tokens: int = 200, force: bool = False) -> SplitResult:
+def split_memory(ctx: Context, id: str, *, max_tokens: int = 200, force: bool = False) -> AtomiseResult:
     """Split a memory into atoms in one transaction. The same source and size always give the same atoms."""
     with ctx.reading() as session:
         read = _find_source(ctx, session, id, ctx.now(), force=force)
@@ -70,7 +151,15 @@ def split_memory(ctx: Context, id: str, *, max_tokens: int = 200, force: bool = 
         for atom in new_atoms:
             add_link(ctx, write, atom.id, source.id, "derives_from")
         source = _archive_source(write, source)
-        return SplitResult(source, new_atoms, archived, edited, how)
+        return AtomiseResult(
+            source_id=source.id,
+            atom_ids=[atom.id for atom in new_atoms],
+            atom_count=len(new_atoms),
+            archived_at=source.updated_at,
+            superseded_ids=archived,
+            kept_ids=edited,
+            **method_fields(how),
+        )
 
 
 def _archive_source(write: Transaction, source: Memory) -> Memory:

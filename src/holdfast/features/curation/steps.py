@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from holdfast.features.curation import contradictions, personas, suggest_tags
 from holdfast.features.curation import store as curation
@@ -193,13 +193,13 @@ def _carry_not_duplicates(run: CuratorRun, write: Transaction, fresh: Memory, so
 
 def mark_not_duplicates(ctx: Context, write: Transaction, run: str, one: Memory, other: Memory) -> None:
     """Record that two memories must not be merged automatically while their texts are unchanged."""
-    offer = curation.Proposal(
+    offer = curation.CurationProposal(
         id=not_duplicates_id(one, other),
         run=run,
         step="duplicate",
         memory=one.id,
         other=other.id,
-        body="{}",
+        body={},
         agent=ctx.caller.agent,
         proposed_at=write.now,
         status="dismissed",
@@ -276,15 +276,15 @@ def _propose_contradictions(run: CuratorRun, memory: Memory) -> None:
     for other, likeness in _list_similar(run, memory):
         if likeness.relation in ("same", "near") or _is_linked(run, memory, other):
             continue
-        found = _compare_pair(run, memory, other)
-        evidence = [one._asdict() for one in found.evidence]
+        earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
+        found = contradictions.compare_memories(run.ctx, earlier, later)
+        evidence = [asdict(one) for one in found.evidence]
         key = build_proposal_key(memory, other)
-        body = {"evidence": evidence, "method": found.how.method, "model": found.how.model}
+        body = {"evidence": evidence, "method": found.method, "model": found.model or None}
         if evidence:
             what = f"{memory.title!r} contradicts {other.title!r}: {found.evidence[0].difference}"
             _propose_relation(run, "contradiction", memory, other, key, body, what)
         elif likeness.relation == "update":
-            earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
             what = f"{later.title!r} says all of {earlier.title!r} and more"
             _propose_relation(run, "update", later, earlier, key, body, what)
 
@@ -295,13 +295,7 @@ def _propose_relation(
     try:
         run.propose("contradictions", kind, one.id, other.id, key, body, what)
     except SkipMemory as skip:
-        run.tallies["contradictions"].skipped[str(skip)] += 1
-
-
-def _compare_pair(run: CuratorRun, memory: Memory, other: Memory) -> contradictions.Comparison:
-    """Compare two memories, the earlier one first; by a model too if one is set."""
-    earlier, later = sorted((memory, other), key=lambda one: (one.created_at, one.id))
-    return contradictions.compare_memories(run.ctx, earlier, later)
+        run.tallies["contradictions"].add_skipped(str(skip))
 
 
 def _is_linked(run: CuratorRun, one: Memory, other: Memory) -> bool:
@@ -322,7 +316,7 @@ def _propose_tags(run: CuratorRun, memory: Memory) -> None:
     found = suggest_tags.suggest_memory_tags(run.ctx, memory, run.count_tags)
     if not found.new_tags:
         raise SkipMemory("no label stands out")
-    body = {"tags": found.new_tags, "method": found.how.method, "model": found.how.model}
+    body = {"tags": found.new_tags, "method": found.method, "model": found.model or None}
     run.propose(
         "tags",
         "tags",

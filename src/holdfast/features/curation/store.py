@@ -1,7 +1,7 @@
 """Storage of curator runs, steps, marks, cursors and proposals; local to this store."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from holdfast.features.memories.read_memories import EVERYTHING, TEXT_UPPER_BOUN
 from holdfast.kernel.context import Caller
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.journal.kinds import load_memory
+from holdfast.kernel.records.fields import PRIVATE, Agent, Named, Timestamp
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.local_table import LocalTable
 from holdfast.kernel.storage.port import Session
@@ -24,14 +25,14 @@ NEWEST = (1 << 62, TEXT_UPPER_BOUND)
 PAGE = 100
 
 
-class Run(Struct, frozen=True, kw_only=True):
-    id: str
-    agent: str
-    began_at: int
-    ended_at: int | None = None
+class CurationRun(Struct, frozen=True, kw_only=True):
+    id: Annotated[str, Named("run_id")]
+    agent: Agent
+    began_at: Timestamp
+    ended_at: Timestamp | None = None
     status: str = "running"
-    report: str = "{}"
-    """Counts, as JSON."""
+    """running, done, stopped, failed, broken off, taken back, or partly taken back."""
+    report: Annotated[dict[str, dict[str, int]], Named("steps")] = {}
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -44,21 +45,22 @@ class Step(Struct, frozen=True, kw_only=True):
     memory: str
 
 
-class Proposal(Struct, frozen=True, kw_only=True):
+class CurationProposal(Struct, frozen=True, kw_only=True):
     """A proposed change and the decision about it."""
 
     id: str
-    run: str
-    step: str
-    memory: str
-    other: str | None
-    body: str
-    """As JSON."""
-    agent: str
-    proposed_at: int
+    run: Annotated[str, Named("run_id")]
+    step: Annotated[str, Named("kind")]
+    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
+    memory: Annotated[str, Named("memory_id")]
+    other: Annotated[str, Named("other_id")] | None = None
+    body: Annotated[dict[str, Any], Named("details")]
+    """The tags or the contradicting sentences, and the method."""
+    agent: Annotated[str, PRIVATE]
+    proposed_at: Annotated[Timestamp, Named("offered_at")]
     status: Status = "open"
     decided_by: str | None = None
-    decided_at: int | None = None
+    decided_at: Annotated[Timestamp, PRIVATE] | None = None
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -78,9 +80,9 @@ class Cursor(Struct, frozen=True, kw_only=True):
     moved_at: int
 
 
-RUNS = LocalTable(Run, "curate_run")
+RUNS = LocalTable(CurationRun, "curate_run")
 STEPS = LocalTable(Step, "curate_step", ("run", "seq"), parent=(RUNS, "run"))
-PROPOSALS = LocalTable(Proposal, "curate_proposal", memories=("memory", "other"))
+PROPOSALS = LocalTable(CurationProposal, "curate_proposal", memories=("memory", "other"))
 CHECKS = LocalTable(Check, "curate_mark", ("step", "memory"), memories=("memory",))
 CURSORS = LocalTable(Cursor, "curate_cursor")
 
@@ -133,7 +135,7 @@ def set_marks(session: Session, step: str, hashes: Iterable[tuple[str, str]], no
 
 
 def begin_run(session: Session, id: str, agent: str, now: int) -> None:
-    RUNS.add(session, Run(id=id, agent=agent, began_at=now))
+    RUNS.add(session, CurationRun(id=id, agent=agent, began_at=now))
     session.do("curate_run_abandon", id=id)
 
 
@@ -143,7 +145,7 @@ def change_run(session: Session, id: str, **changes: Any) -> None:
         RUNS.put(session, replace(run, **changes))
 
 
-def get_run(session: Session, caller: Caller, id: str) -> Run:
+def get_run(session: Session, caller: Caller, id: str) -> CurationRun:
     """Return a run of the caller; admins may read any run."""
     run = RUNS.get(session, id)
     if run is None or not _can_see_run(run, caller):
@@ -151,9 +153,9 @@ def get_run(session: Session, caller: Caller, id: str) -> Run:
     return run
 
 
-def list_runs(session: Session, caller: Caller, *, limit: int) -> list[Run]:
+def list_runs(session: Session, caller: Caller, *, limit: int) -> list[CurationRun]:
     """List runs, newest first."""
-    found, before = list[Run](), TEXT_UPPER_BOUND
+    found, before = list[CurationRun](), TEXT_UPPER_BOUND
     while len(found) < limit and (
         page := RUNS.select(session, ("curate_run.page",), {"before": before, "limit": PAGE})
     ):
@@ -162,7 +164,7 @@ def list_runs(session: Session, caller: Caller, *, limit: int) -> list[Run]:
     return found[:limit]
 
 
-def _can_see_run(run: Run, caller: Caller) -> bool:
+def _can_see_run(run: CurationRun, caller: Caller) -> bool:
     return run.agent == caller.agent or (caller.has_right("admin") and "*" in caller.namespaces)
 
 
@@ -186,7 +188,7 @@ def list_not_duplicates(session: Session, wanted: Sequence[str]) -> list[str]:
     return sorted(row[0] for row in session.rows("curate_not_duplicates", ids=list(wanted)))
 
 
-def get_proposal(session: Session, caller: Caller, id: str, now: int) -> Proposal:
+def get_proposal(session: Session, caller: Caller, id: str, now: int) -> CurationProposal:
     """Return a proposal. Raises unless the caller may see its memories."""
     proposal = PROPOSALS.get(session, id)
     if proposal is None or not _filter_visible(session, caller, [proposal], now):
@@ -194,9 +196,9 @@ def get_proposal(session: Session, caller: Caller, id: str, now: int) -> Proposa
     return proposal
 
 
-def list_proposals(session: Session, caller: Caller, status: Status, now: int, *, limit: int) -> list[Proposal]:
+def list_proposals(session: Session, caller: Caller, status: Status, now: int, *, limit: int) -> list[CurationProposal]:
     """List proposals about memories that the caller may see, newest first."""
-    found, (at, before) = list[Proposal](), NEWEST
+    found, (at, before) = list[CurationProposal](), NEWEST
     while len(found) < limit:
         params = {"status": status, "at": at, "before": before, "limit": PAGE}
         page = PROPOSALS.select(session, ("curate_proposal.page",), params)
@@ -207,7 +209,9 @@ def list_proposals(session: Session, caller: Caller, status: Status, now: int, *
     return found[:limit]
 
 
-def _filter_visible(session: Session, caller: Caller, proposals: Sequence[Proposal], now: int) -> list[Proposal]:
+def _filter_visible(
+    session: Session, caller: Caller, proposals: Sequence[CurationProposal], now: int
+) -> list[CurationProposal]:
     ids = {id for offer in proposals for id in (offer.memory, offer.other) if id is not None}
     visible = memories.by_ids(session, caller, ids, now, view="kept") if ids else {}
     return [offer for offer in proposals if offer.memory in visible and (offer.other is None or offer.other in visible)]

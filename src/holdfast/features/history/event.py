@@ -1,9 +1,12 @@
 """Event names of journalled changes, and filters over them."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.kinds import KINDS, body_of
+from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.namespace_patterns import EVERYTHING, PeerScope, validate_patterns
 from holdfast.kernel.text.wildcard import is_match
 
@@ -40,38 +43,28 @@ MAX_EVENTS = 50
 _PATTERN = re.compile(r"[a-z_*]{1,64}")
 
 
-class ChangeTraits(NamedTuple):
-    """The parts of a change that determine its event name."""
-
-    kind: str
-    op: str
-    is_created: bool
-    state: str | None
-    """State of the memory after the change."""
-    is_ended: bool = False
-    """Whether the change ended a link."""
-
-
-def derive_event_name(change: ChangeTraits) -> str:
-    """Derive the event name of a change."""
-    match change.kind:
+def find_event_name(entry: journal.Entry) -> str:
+    """Find the event name of a journal entry."""
+    record: Any = body_of(KINDS[entry.kind], entry) if entry.body is not None else None
+    match entry.kind:
         case "memory":
-            return _derive_memory_event(change)
+            return _find_memory_event(entry, record)
         case "link":
-            if change.is_ended or change.op == "invalidate":
+            is_created = entry.delta is None
+            if entry.op == "invalidate" or (record and not is_created and record.valid_until is not None):
                 return "memory_link_invalidated"
-            return "memory_link_created" if change.is_created else "memory_link_updated"
-    return f"{change.kind}_changed"
+            return "memory_link_created" if is_created else "memory_link_updated"
+    return f"{entry.kind}_changed"
 
 
-def _derive_memory_event(change: ChangeTraits) -> str:
-    if change.op == "purge":
+def _find_memory_event(entry: journal.Entry, memory: Memory | None) -> str:
+    if entry.op == "purge":
         return "memory_purge"
-    if change.state == "deleted" or change.op == "delete":
+    if entry.op == "delete" or (memory and memory.state == "deleted"):
         return "memory_delete"
-    if change.is_created:
-        return "memory_consolidated" if change.op == "consolidate" else "memory_store"
-    return f"memory_{change.op}" if change.op in ("promote", "archive", "restore") else "memory_update"
+    if entry.delta is None:
+        return "memory_consolidated" if entry.op == "consolidate" else "memory_store"
+    return f"memory_{entry.op}" if entry.op in ("promote", "archive", "restore") else "memory_update"
 
 
 class EventFilter(NamedTuple):

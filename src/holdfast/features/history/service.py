@@ -1,20 +1,22 @@
 """Record history, the change feed, undo and journal verification."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.features.graph.depth import check_depth, check_link, keep_depth
-from holdfast.features.history.change_view import matches_filter
-from holdfast.features.history.event import EventFilter
+from holdfast.features.history.event import EventFilter, find_event_name
 from holdfast.features.history.snapshot import find_true_from
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.grant import Grant
 from holdfast.features.memories.read_memories import check_scope_change, find_namespaces, require_owner
 from holdfast.features.memories.store_memory import require_free_title
+from holdfast.features.memories.views import notified_or_unset
 from holdfast.features.namespaces.model import Policy
-from holdfast.features.namespaces.policy import require_policy_admin
-from holdfast.features.people import read_interactions as interactions
+from holdfast.features.namespaces.service import require_policy_admin
+from holdfast.features.people import interactions
 from holdfast.features.reflections.invalidation import INVALIDATION
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import ChangedSince, Conflict, HistoryCompacted, NotFound
@@ -29,12 +31,63 @@ from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.merge import canonical_json
 from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import NO_END, format_timestamp
+from holdfast.kernel.timestamps import NO_END, TimeText, format_timestamp
 
 BATCH_PAGE = 256
 MAX_FEED_PAGES = 20
 """Feed pages scanned per call for entries that match a filter."""
 EVERY_EVENT = EventFilter()
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One committed change."""
+
+    seq: int
+    op: str
+    kind: str
+    record: str
+    actor: str
+    at: TimeText
+    """When this store committed it."""
+    origin: str
+    number: int
+    batch: int
+    hash: str
+    event: str
+    """Event name: memory_store, memory_link_created, ..."""
+    version: int | UnsetType = UNSET
+    memory: dict[str, Any] | UnsetType = UNSET
+    """The record after the change. Omitted if it was purged, or if the caller could not see it at that time."""
+
+
+def build_change(entry: journal.Entry) -> Change:
+    body: Any = body_of(KINDS[entry.kind], entry) if entry.body is not None else None
+    return Change(
+        seq=entry.seq,
+        event=find_event_name(entry),
+        op=entry.op,
+        kind=entry.kind,
+        record=entry.record,
+        actor=entry.actor,
+        at=format_timestamp(entry.recorded_at),
+        origin=entry.origin,
+        number=entry.n,
+        batch=entry.batch,
+        hash=entry.hash.hex(),
+        version=body.version if body else UNSET,
+        memory=_render_record(body) if body else UNSET,
+    )
+
+
+_TIMESTAMP_FIELDS = ("created_at", "updated_at", "expires_at", "valid_from", "valid_until", "occurred_at")
+
+
+def _render_record(record: Any) -> dict[str, Any]:
+    plain = msgspec.to_builtins(record)
+    for name in _TIMESTAMP_FIELDS:
+        if plain.get(name) is not None:
+            plain[name] = format_timestamp(plain[name])
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def get_past_state(ctx: Context, session: Session, id: str, *, as_of: int | None, known_at: int | None) -> Memory:
@@ -96,6 +149,26 @@ def _redact_entry(ctx: Context, session: Session, entry: journal.Entry) -> journ
     return entry if is_visible else entry._replace(body=None, delta=None)
 
 
+def find_namespace(ctx: Context, session: Session, entry: journal.Entry) -> str | None:
+    """Find the namespace of a change: that of its record, or of the memory it is about."""
+    if entry.kind == "policy":
+        return entry.record
+    if entry.body is not None and hasattr(body := body_of(KINDS[entry.kind], entry), "namespace"):
+        return str(body.namespace)
+    if entry.about is None:
+        return None
+    found = memories.by_ids(session, ctx.caller, [entry.about], ctx.now(), view="any")
+    return found[entry.about].namespace if entry.about in found else None
+
+
+def matches_filter(ctx: Context, session: Session, entry: journal.Entry, filter: EventFilter) -> bool:
+    if filter == EventFilter():
+        return True
+    if not (filter.matches_actor(entry.actor) and filter.matches_event(find_event_name(entry))):
+        return False
+    return filter.namespace is None or filter.matches_namespace(find_namespace(ctx, session, entry))
+
+
 def read_feed(ctx: Context, session: Session, *, after: int, limit: int) -> tuple[list[journal.Entry], int]:
     """Read the changes that the caller may follow, by sequence, and the cursor of the next page.
 
@@ -145,26 +218,38 @@ def _can_follow(ctx: Context, session: Session, entry: journal.Entry) -> bool:
     return bool(session.select(("memory_ids", *parts, "memory.one"), params | {"id": target}))
 
 
-class UndoOutcome(NamedTuple):
-    entry: journal.Entry
-    record: Any
-    """The record after the undo."""
-    first_seq: int
-    """Sequence number of the first change that recorded the undo."""
-    changes: int
+class UndoResult(Struct, frozen=True, kw_only=True):
+    undone: int
+    change: int
+    """The change that recorded the undo; undo this one to redo."""
+    kind: str
+    record: str
+    version: int
+    count: int
     """Number of changes undone."""
+    invalidation_notified: list[str] | UnsetType = UNSET
+    """Dependents flagged as stale, as far as the caller may see them."""
 
 
-def undo(ctx: Context, seq: int, *, together: bool = False) -> UndoOutcome:
+def undo(ctx: Context, seq: int, *, together: bool = False) -> UndoResult:
     """Undo one change, or its whole transaction, by a new change that can be undone too."""
+    after: Any
     with ctx.transaction() as write:
         if together:
             entries = undo_batch(ctx, write, seq)
             entry = next((one for one in entries if one.seq == seq), entries[0])
-            after, changes = write.get(KINDS[entry.kind], entry.record), len(entries)
+            after, count = write.get(KINDS[entry.kind], entry.record), len(entries)
         else:
-            (entry, after), changes = undo_change(ctx, write, seq), 1
-    return UndoOutcome(entry, after, write.positions[0].seq, changes)
+            (entry, after), count = undo_change(ctx, write, seq), 1
+    return UndoResult(
+        undone=entry.seq,
+        change=write.positions[0].seq,
+        kind=entry.kind,
+        record=entry.record,
+        version=after.version,
+        count=count,
+        invalidation_notified=notified_or_unset(ctx),
+    )
 
 
 def list_undo_parts(ctx: Context, seq: int, *, together: bool = False) -> StageEffects:

@@ -1,11 +1,12 @@
 """Rules and answers of lifecycle hooks."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from holdfast.kernel.errors import Invalid, InvalidSetting
+from holdfast.kernel.records.fields import PRIVATE, SPARSE, Named, computed
 from holdfast.kernel.records.namespace_patterns import PeerScope, validate_patterns
 
 Event = Literal[
@@ -31,16 +32,20 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One hook from the settings."""
 
     event: Event
-    command: tuple[str, ...] = ()
+    command: Annotated[tuple[str, ...], SPARSE] = ()
     """A program and its arguments, run without a shell."""
-    python: str = ""
+    python: Annotated[str, SPARSE] = ""
     """Instead of a command: an entry point of the group holdfast.hooks."""
     match: tuple[str, ...] = ("**",)
     """Namespace patterns."""
     timeout: Annotated[float, Meta(gt=0, le=60)] = 5.0
     on_error: Literal["allow", "deny"] | None = None
     """Decision if a pre_ hook fails, times out or gives an invalid answer."""
-    name: str = ""
+    name: Annotated[str, PRIVATE] = ""
+
+    @computed
+    def shown_name(self) -> Annotated[str, Named("name")]:
+        return self.label
 
     @property
     def label(self) -> str:
@@ -64,16 +69,20 @@ class HookReply(Struct, frozen=True, forbid_unknown_fields=True):
     """With modify: arguments that replace the given ones."""
 
 
-class HookRun(NamedTuple):
+class HookRun(Struct, frozen=True, kw_only=True):
     """The outcome of one hook call."""
 
-    rule: Rule
+    rule: Annotated[Rule, PRIVATE]
     decision: Decision
-    reason: str = ""
+    reason: Annotated[str, SPARSE] = ""
     arguments: dict[str, Any] | None = None
     error: str | None = None
     """The failure, if on_error decided."""
     milliseconds: int = 0
+
+    @computed
+    def name(self) -> str:
+        return self.rule.label
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision:

@@ -1,9 +1,10 @@
 """List and test lifecycle hooks. They are configured only in the settings file."""
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from holdfast.features.hooks.intercept import hooks_of
 from holdfast.features.hooks.model import Decision, Event, HookRun, Rule, strictest
@@ -16,35 +17,14 @@ local_operation = partial(operation, admin=True, surfaces=("library", "cli"), op
 """Declare an operation on local settings: it opens no store and is not available remotely."""
 
 
-class HookView(Struct, frozen=True, kw_only=True):
-    name: str
-    event: Event
-    command: list[str] | UnsetType = UNSET
-    python: str | UnsetType = UNSET
-    match: list[str]
-    timeout: float
-    on_error: Literal["allow", "deny"] | UnsetType = UNSET
+class LifecycleHook(Rule, frozen=True, kw_only=True):
     operations: list[str]
     """Operations that the hook runs for."""
 
 
 class HookList(Struct, frozen=True, kw_only=True):
-    hooks: list[HookView]
+    hooks: list[LifecycleHook]
     count: int
-
-
-def hook_view(rule: "Rule") -> HookView:
-    stage = rule.event.partition("_")[2]
-    return HookView(
-        name=rule.label,
-        event=rule.event,
-        command=list(rule.command) or UNSET,
-        python=rule.python or UNSET,
-        match=list(rule.match),
-        timeout=rule.timeout,
-        on_error=rule.on_error or UNSET,
-        operations=[op.name for op in REGISTRY if stage in op.all_stages],
-    )
 
 
 @local_operation(
@@ -52,14 +32,20 @@ def hook_view(rule: "Rule") -> HookView:
     "GET /api/v1/hooks",
     cli=("agents", "hooks", "list"),
     aliases=("hooks list",),
-    human="holdfast.features.hooks.render:render_hooks",
+    columns=("event", "name", "match", "timeout", "on_error"),
     examples=(Example({}),),
 )
 def hooks_list(ctx: Context, request: EmptyRequest) -> HookList:
     """List the lifecycle hooks of this machine in call order."""
     hooks = hooks_of(ctx)
     rules = hooks.rules if hooks is not None else ()
-    return HookList(hooks=[hook_view(rule) for rule in rules], count=len(rules))
+    listed = [LifecycleHook(**asdict(rule), operations=_list_operations(rule.event)) for rule in rules]
+    return HookList(hooks=listed, count=len(rules))
+
+
+def _list_operations(event: Event) -> list[str]:
+    stage = event.partition("_")[2]
+    return [op.name for op in REGISTRY if stage in op.all_stages]
 
 
 class HooksTest(Request, frozen=True):
@@ -68,36 +54,15 @@ class HooksTest(Request, frozen=True):
     namespace: Namespace | None = None
 
 
-class HookAnswer(Struct, frozen=True, kw_only=True):
-    name: str
-    decision: Decision
-    reason: str | UnsetType = UNSET
-    arguments: dict[str, Any] | UnsetType = UNSET
-    error: str | UnsetType = UNSET
-    """The failure, if on_error decided."""
-    milliseconds: int
-
-
 class HooksTestResult(Struct, frozen=True, kw_only=True):
     event: Event
     decision: Decision
     """The strictest decision, which would apply to the operation."""
-    hooks: list[HookAnswer]
+    hooks: list[HookRun]
     passed_over: list[str]
     """Hooks of the event that match other namespaces only."""
     arguments: dict[str, Any]
     """The arguments after all hooks."""
-
-
-def hook_answer(ran: "HookRun") -> HookAnswer:
-    return HookAnswer(
-        name=ran.rule.label,
-        decision=ran.decision,
-        reason=ran.reason or UNSET,
-        arguments=UNSET if ran.arguments is None else ran.arguments,
-        error=ran.error or UNSET,
-        milliseconds=ran.milliseconds,
-    )
 
 
 @local_operation(
@@ -105,7 +70,7 @@ def hook_answer(ran: "HookRun") -> HookAnswer:
     "POST /api/v1/hooks/test",
     cli=("agents", "hooks", "test"),
     aliases=("hooks test",),
-    human="holdfast.features.hooks.render:render_hook_test",
+    columns=("decision",),
     examples=(
         Example({"event": "pre_store", "arguments": {"title": "Plan", "content": "x"}}),
         Example({"event": "pre_stroe"}, error="VALIDATION_FAILED"),
@@ -119,7 +84,7 @@ def hooks_test(ctx: Context, request: HooksTest) -> HooksTestResult:
     return HooksTestResult(
         event=request.event,
         decision=strictest([one.decision for one in ran]),
-        hooks=[hook_answer(one) for one in ran],
+        hooks=ran,
         passed_over=[rule.label for rule in others],
         arguments=changed,
     )

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.features.hooks.model import MAX_REASON, VERSION, Event, HookReply, HookRun, Rule, strictest
 from holdfast.features.tasks import subprocess_runner
@@ -88,7 +89,7 @@ class HookRunner:
     def _ask_again(self, rule: Rule, occasion: HookContext) -> HookRun:
         outcome = self.run_hook(rule, occasion)
         if outcome.decision == "modify" and {**occasion.arguments, **(outcome.arguments or {})} != occasion.arguments:
-            return outcome._replace(decision="deny", reason="The hook changes again what another hook changed.")
+            return replace(outcome, decision="deny", reason="The hook changes again what another hook changed.")
         return outcome
 
     def run_hook(self, rule: Rule, occasion: HookContext) -> HookRun:
@@ -96,11 +97,14 @@ class HookRunner:
         try:
             words = _run_rule(rule, _encode_call(rule, occasion))
             reply = _decode_reply(words) if rule.is_before else HookReply()
-            ran = HookRun(rule, reply.decision, reply.reason[:MAX_REASON], reply.arguments)
+            ran = HookRun(
+                rule=rule, decision=reply.decision, reason=reply.reason[:MAX_REASON], arguments=reply.arguments
+            )
         except _HookFailed as failed:
-            ran = HookRun(rule, rule.on_error or "allow", "The hook failed.", error=str(failed))
+            decision = rule.on_error or "allow"
+            ran = HookRun(rule=rule, decision=decision, reason="The hook failed.", error=str(failed))
             log.warning("The hook %s (%s) failed: %s", rule.label, rule.event, failed)
-        return ran._replace(milliseconds=int((monotonic() - started) * 1000))
+        return replace(ran, milliseconds=int((monotonic() - started) * 1000))
 
     def queue_after(self, occasion: HookContext) -> None:
         """Queue the post_ hooks; they run on a thread of their own and the caller does not wait."""

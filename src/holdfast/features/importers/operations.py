@@ -2,11 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
-from holdfast.features.importers import capture, recovery, service
+from holdfast.features.importers import capture, service
+from holdfast.features.importers.capture import CaptureResult
+from holdfast.features.importers.model import Problem
 from holdfast.features.importers.plan import Options
 from holdfast.features.importers.readers import Format
+from holdfast.features.importers.report import Sample
 from holdfast.features.importers.service import ImporterResult
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
@@ -63,20 +66,6 @@ class MineRequest(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class MineProblem(Struct, frozen=True, kw_only=True):
-    where: str
-    what: str
-    rejected: bool
-    """True: data is missing because of it. False: a note."""
-
-
-class MineSample(Struct, frozen=True, kw_only=True):
-    title: str
-    speaker: str | UnsetType = UNSET
-    content: str
-    source_uri: str | UnsetType = UNSET
-
-
 class MineResult(Struct, frozen=True, kw_only=True):
     """Result of an import, in numbers of memories."""
 
@@ -103,8 +92,8 @@ class MineResult(Struct, frozen=True, kw_only=True):
     """Files of an unknown or another format."""
     rejected: int
     noted: int
-    problems: list[MineProblem]
-    samples: list[MineSample]
+    problems: list[Problem]
+    samples: list[Sample]
     dry_run: bool
 
 
@@ -158,7 +147,7 @@ def must_be_local(ctx: Context, field: str) -> None:
         raise Invalid(f"{field}: only available in the command line and the library; send content", fields=[field])
 
 
-def _build_result(result: "ImporterResult", namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
+def _build_result(result: ImporterResult, namespace: str, tier: str, dry_run: bool) -> dict[str, Any]:
     report = result.report
     return {
         "format": result.format,
@@ -175,13 +164,8 @@ def _build_result(result: "ImporterResult", namespace: str, tier: str, dry_run: 
         "passed_over": result.passed_over,
         "rejected": report.rejected,
         "noted": report.noted,
-        "problems": [MineProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
-        "samples": [
-            MineSample(
-                title=one.title, content=one.content, speaker=one.speaker or UNSET, source_uri=one.source_uri or UNSET
-            )
-            for one in report.samples
-        ],
+        "problems": report.problems,
+        "samples": report.samples,
         "dry_run": dry_run,
     }
 
@@ -233,16 +217,16 @@ def recover(ctx: Context, request: Recover, progress: Progress) -> RecoverResult
         include=tuple(request.include),
         dry_run=request.dry_run,
     )
-    query = recovery.TranscriptQuery(
+    query = service.TranscriptQuery(
         host=None if request.host == "auto" else request.host,
         transcript=None if request.transcript is None else local_path(request.transcript),
         since=parse_time(request.since, "since"),
         limit=request.limit,
         sessions=request.sessions,
     )
-    result = recovery.recover_turns(ctx, query, options)
-    fields = _build_result(result.result, options.namespace, options.tier, request.dry_run)
-    return RecoverResult(transcripts=[str(path) for path in result.transcripts], **fields)
+    transcripts, result = service.recover_turns(ctx, query, options)
+    fields = _build_result(result, options.namespace, options.tier, request.dry_run)
+    return RecoverResult(transcripts=list(map(str, transcripts)), **fields)
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):
@@ -278,18 +262,6 @@ class CaptureTurn(Request, frozen=True):
     tool_calls: Annotated[list[ToolCall], Meta(max_length=64, description="Tool calls in the turn: tool, brief.")] = []
     metadata: Metadata = {}
     agent_id: Actor | None = None
-
-
-class CaptureResult(Struct, frozen=True, kw_only=True):
-    memory_id: str | None
-    """Null: nothing was stored, because the turn contains only recalled text."""
-    dedup_hit: bool
-    """The turn was already stored."""
-    layer: Literal["L4"]
-    outcome: Literal["stored", "updated", "unchanged", "joined", "left", "left_out"]
-    """stored: new. updated: other text than before. unchanged: reported before. joined: already imported from a
-    transcript. left: archived or edited here, not changed. left_out: only repeats recalled text."""
-    notes: list[str]
 
 
 @operation(
@@ -329,11 +301,4 @@ def capture_turn(ctx: Context, request: CaptureTurn) -> CaptureResult:
     options = Options(
         namespace=request.namespace or ctx.namespace, tier=request.tier or ctx.default_tier, route="capture"
     )
-    result = capture.capture_turn(ctx, turn, options)
-    return CaptureResult(
-        memory_id=result.memory,
-        dedup_hit=result.outcome not in ("stored", "left_out"),
-        layer="L4",
-        outcome=result.outcome,
-        notes=result.notes,
-    )
+    return capture.capture_turn(ctx, turn, options)

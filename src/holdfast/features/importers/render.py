@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from holdfast.features.importers.operations import CaptureResult, MineProblem, MineResult, RecoverResult
+from holdfast.features.importers.capture import CaptureResult
+from holdfast.features.importers.model import Problem
+from holdfast.features.importers.operations import MineResult, RecoverResult
 from holdfast.kernel.terminal import escape, pluralize
 
 _OUTCOME_LABELS = {
@@ -38,7 +40,7 @@ def render_mining(answer: MineResult) -> Iterator[str]:
     yield from render_problems(answer.problems, answer.rejected + answer.noted)
 
 
-def render_problems(problems: list[MineProblem], total: int) -> Iterator[str]:
+def render_problems(problems: list[Problem], total: int) -> Iterator[str]:
     """Print the problems that an answer lists, then how many of the total it does not list."""
     for problem in problems:
         yield f"{'Rejected' if problem.rejected else 'Note'}: {escape(problem.where)}: {escape(problem.what)}"

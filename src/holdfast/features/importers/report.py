@@ -1,12 +1,20 @@
-"""Counts, problems and samples of an import."""
+"""Counts, problems and samples of an import, and older exports, which do not overwrite newer text silently."""
 
 from collections import Counter
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from holdfast.features.importers.model import Problem
-from holdfast.kernel.errors import HoldfastError
+from holdfast.features.importers.plan import SOURCE_UPDATED_KEY, PlannedMemory
+from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.kernel.journal import journal
+from holdfast.kernel.journal.kinds import MEMORY, body_of
+from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.records.validate import Draft
+from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import content_scan
+from holdfast.kernel.timestamps import parse_timestamp
 
 MAX_PROBLEMS = 200
 """Listed problems; further ones are only counted."""
@@ -19,11 +27,11 @@ Outcome = Literal["stored", "updated", "unchanged", "joined", "left"]
 left: archived or edited here, not changed."""
 
 
-class Sample(NamedTuple):
+class Sample(Struct, frozen=True):
     title: str
-    speaker: str | None
     content: str
-    source_uri: str | None
+    speaker: str | None = None
+    source_uri: str | None = None
 
 
 class Report:
@@ -84,10 +92,44 @@ class Report:
             return
         self.kinds[str(draft.kind)] += 1
         if len(self.samples) < MAX_SAMPLES:
-            speaker, uri = draft.speaker or None, draft.source_uri or None
-            self.samples.append(Sample(draft.title, speaker, _sample_text(draft.content), uri))
+            text = _sample_text(draft.content)
+            self.samples.append(Sample(draft.title, text, draft.speaker or None, draft.source_uri or None))
 
 
 def _sample_text(text: str) -> str:
     """Beginning of a text, with secrets redacted."""
     return content_scan.redact_text(text[: 10 * MAX_SAMPLE_CHARS])[0][:MAX_SAMPLE_CHARS]
+
+
+MAX_VERSIONS = 100
+"""Versions of a memory that are compared."""
+
+
+def is_older(planned: PlannedMemory, current: Memory) -> bool:
+    """Whether the source was last changed before the stored version was. False if it does not say."""
+    known = current.metadata.get(SOURCE_UPDATED_KEY)
+    if planned.source_updated_at is None or not isinstance(known, str):
+        return False
+    try:
+        return planned.source_updated_at < parse_timestamp(known, SOURCE_UPDATED_KEY)
+    except Invalid:
+        return False
+
+
+def is_revert(session: Session, planned: PlannedMemory, current: Memory) -> bool:
+    """Whether the new text equals an earlier version of the memory."""
+    if current.content == planned.draft.content:
+        return False
+    rows = session.rows("journal_of", record=current.id, kind=MEMORY.name, after=0, limit=MAX_VERSIONS)
+    entries = [journal.Entry(*row) for row in rows]
+    return any(body_of(MEMORY, entry).content == planned.draft.content for entry in entries if entry.body is not None)
+
+
+def report_older_exports(report: Report, form: str) -> None:
+    """Report how many memories stayed unchanged and how many were reverted."""
+    if report.older_than_here:
+        what = f"{report.older_than_here} unchanged: already imported from a newer export"
+        report.add_problem(Problem(where=form, what=what, rejected=False))
+    if report.reverts:
+        what = f"{report.reverts} reverted to an earlier text: this export may be older than the last one"
+        report.add_problem(Problem(where=form, what=what, rejected=False))

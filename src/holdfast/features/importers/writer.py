@@ -6,11 +6,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.features.graph import entities
-from holdfast.features.importers import freshness, model, store
+from holdfast.features.importers import model, store
 from holdfast.features.importers.links import add_links, count_new_links
 from holdfast.features.importers.model import EnvelopeRows, Note, NoteLink, Omission, Problem, Record, Turn
 from holdfast.features.importers.plan import ORIGINAL_KEY, SOURCE_UPDATED_KEY, Options, PlannedMemory, Planner
-from holdfast.features.importers.report import Outcome, Report
+from holdfast.features.importers.report import Outcome, Report, is_older, is_revert, report_older_exports
 from holdfast.features.importers.store import IMPORT_RECORDS, ImportRecord
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
@@ -18,8 +18,8 @@ from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.read_memories import require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title
 from holdfast.features.transfer import importer
-from holdfast.features.transfer.model import Options as ImportOptions
-from holdfast.features.transfer.model import Outcome as ImportOutcome
+from holdfast.features.transfer.import_state import Options as ImportOptions
+from holdfast.features.transfer.import_state import Outcome as ImportOutcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.kinds import MEMORY
@@ -68,7 +68,7 @@ class RecordWriter:
                 self._flush()
         self.report.short_conversations += len(self._short_threads)
         self._flush()
-        freshness.report_older_exports(self.report, self._form)
+        report_older_exports(self.report, self._form)
         return self.report
 
     def _add_record(self, record: Record) -> None:
@@ -186,10 +186,10 @@ class RecordWriter:
 
     def _is_newer_here(self, session: Session, planned: PlannedMemory, current: Memory) -> bool:
         """Whether the stored version is newer than the source. Counts reverts."""
-        if freshness.is_older(planned, current):
+        if is_older(planned, current):
             self.report.older_than_here += 1
             return True
-        self.report.reverts += freshness.is_revert(session, planned, current)
+        self.report.reverts += is_revert(session, planned, current)
         return False
 
     def _build_memory(self, session: Session, planned: PlannedMemory, id: str, origin: str, now: int) -> Memory:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
 from holdfast.features.ingest.pipeline import MAX_BYTES as MAX_PIPELINE_BYTES
-from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline_text
+from holdfast.features.ingest.pipeline import Pipeline, list_builtin_pipelines, parse_pipeline_text
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.local_files import local_path
 

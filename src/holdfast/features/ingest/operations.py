@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, cast
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from holdfast.features.ingest import files, service
-from holdfast.features.ingest.builtin_pipelines import list_builtin_pipelines
-from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source
-from holdfast.features.ingest.pipeline import Pipeline, parse_pipeline, stage_name
+from holdfast.features.ingest.helpers import HelperOutput
+from holdfast.features.ingest.ingest_report import MissingSegment, Report, Source
+from holdfast.features.ingest.pipeline import Pipeline, list_builtin_pipelines, parse_pipeline, stage_name
 from holdfast.features.ingest.store import Outcome
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.errors import Invalid
@@ -63,14 +63,6 @@ class Ingest(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class HelperResult(Struct, frozen=True, kw_only=True):
-    """Result of a helper for one segment."""
-
-    kind: str
-    summary: str
-    payload: dict[str, Any]
-
-
 class SegmentOutcome(Struct, frozen=True, kw_only=True):
     """Decision about a segment."""
 
@@ -90,15 +82,9 @@ class SegmentOutcome(Struct, frozen=True, kw_only=True):
     proposed: Literal["supersedes"] | UnsetType = UNSET
     """A link to the other memory that needs a person's decision."""
     model: str | UnsetType = UNSET
-    helpers: list[HelperResult] | UnsetType = UNSET
+    helpers: list[HelperOutput] | UnsetType = UNSET
     """Helper results for the first 20 segments. Returned once and not stored, because they quote other memories.
     Comparing helpers are omitted for exact duplicates."""
-
-
-class MissingSegment(Struct, frozen=True, kw_only=True):
-    memory_id: str
-    index: int
-    title: str | UnsetType = UNSET
 
 
 class StageOutcome(Struct, frozen=True, kw_only=True):
@@ -167,7 +153,7 @@ def run_ingest(ctx: Context, request: Ingest) -> Report:
     return service.ingest(ctx, _build_source(ctx, request), pipeline, dry_run=request.dry_run, again=request.again)
 
 
-def _build_source(ctx: Context, request: Ingest) -> "Source":
+def _build_source(ctx: Context, request: Ingest) -> Source:
     if (request.file is None) == (request.content is None):
         raise Invalid("Give either file or content.", fields=["content"])
     if request.file is not None:
@@ -186,7 +172,7 @@ def _build_source(ctx: Context, request: Ingest) -> "Source":
     )
 
 
-def _load_pipeline(ctx: Context, name: str | None, override: dict[str, Any] | None) -> "Pipeline":
+def _load_pipeline(ctx: Context, name: str | None, override: dict[str, Any] | None) -> Pipeline:
     if override is not None:
         if name is not None and name not in list_builtin_pipelines():
             raise Invalid("pipeline: must be a built-in name when pipeline_override is given", fields=["pipeline"])
@@ -203,7 +189,7 @@ def _load_pipeline(ctx: Context, name: str | None, override: dict[str, Any] | No
     return files.read_pipeline(name)
 
 
-def _build_result(report: "Report") -> IngestResult:
+def _build_result(report: Report) -> IngestResult:
     counts = report.counts
     return IngestResult(
         source_uri=report.source.uri,
@@ -218,15 +204,15 @@ def _build_result(report: "Report") -> IngestResult:
         decisions={name: counts[name] for name in DECISIONS},
         rejected=counts["rejected"],
         segments=[_build_segment_view(one, report) for one in report.current_outcomes],
-        vanished=[_build_missing_segment(one) for one in report.vanished],
-        gone=[_build_missing_segment(one) for one in report.gone],
+        vanished=report.vanished,
+        gone=report.gone,
         stages=[StageOutcome(**stage) for stage in report.stages],
         ingested_memory_ids=report.stored_ids,
         notes=report.notes,
     )
 
 
-def _build_segment_view(one: "Outcome", report: "Report") -> SegmentOutcome:
+def _build_segment_view(one: Outcome, report: Report) -> SegmentOutcome:
     found = report.helper_results.get(one.place)
     return SegmentOutcome(
         index=one.place,
@@ -241,12 +227,8 @@ def _build_segment_view(one: "Outcome", report: "Report") -> SegmentOutcome:
         other_id=value_or_unset(one.other),
         proposed="supersedes" if one.decision == "update" and not one.replaces else UNSET,
         model=value_or_unset(one.model),
-        helpers=UNSET if not found else [HelperResult(**to_builtins(helper)) for helper in found],
+        helpers=list(found) if found else UNSET,
     )
-
-
-def _build_missing_segment(one: "MissingMemory") -> MissingSegment:
-    return MissingSegment(memory_id=one.memory, index=one.place, title=value_or_unset(one.title))
 
 
 class Pipelines(Request, frozen=True):
@@ -296,7 +278,7 @@ def pipelines(ctx: Context, request: Pipelines) -> PipelineList:
     return PipelineList(pipelines=views, count=len(views))
 
 
-def _build_pipeline_view(pipeline: "Pipeline") -> PipelineView:
+def _build_pipeline_view(pipeline: Pipeline) -> PipelineView:
     return PipelineView(
         name=pipeline.name,
         version=pipeline.version,

@@ -5,16 +5,123 @@ other stages still run.
 """
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from hashlib import sha256
+from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.features.ingest.answer_schema import MAX_TEXT_LENGTH, build_answer_type, schema_error
 from holdfast.features.ingest.helpers import MIN_COSINE
-from holdfast.features.ingest.segment import DEFAULT_LENGTH
+from holdfast.features.ingest.split_document import DEFAULT_LENGTH
 from holdfast.kernel.errors import Invalid
+
+MAX_ITEMS = 64
+MAX_TEXT_LENGTH = 4000
+MAX_PATTERN_LENGTH = 1000
+MAX_DEPTH = 4
+
+_types: dict[bytes, type[Struct]] = {}
+
+
+def build_answer_type(schema: Any, where: str) -> type[Struct]:
+    """Build the type of a schema. Raises an error that names the place in it.
+
+    Cached per schema, because msgspec never frees a type once used.
+    """
+    type_ = _build_object(schema, where, 0)
+    return _types.setdefault(msgspec.json.encode(schema, order="sorted"), type_)
+
+
+def schema_error(where: str, what: str) -> Invalid:
+    return Invalid(f"{where}: {what}", fields=[where])
+
+
+def _build_type_name(where: str) -> str:
+    """Name a type after its place, so that the types of one schema have distinct names."""
+    return (
+        "".join(part.capitalize() for part in re.findall(r"[A-Za-z0-9]+", where.partition("output_schema")[2]))
+        or "Answer"
+    )
+
+
+def _build_object(schema: Any, where: str, depth: int) -> type[Struct]:
+    if depth == MAX_DEPTH:
+        raise schema_error(where, f"must be at most {MAX_DEPTH} levels deep")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or not properties or schema.get("type", "object") != "object":
+        raise schema_error(where, "must be a JSON Schema of an object with properties")
+    if len(properties) > MAX_ITEMS:
+        raise schema_error(where, f"must have at most {MAX_ITEMS} properties (got {len(properties)})")
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
+        raise schema_error(f"{where}.required", "must be a list of property names")
+    fields: list[Any] = []
+    for name, property_schema in properties.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
+            raise schema_error(
+                f"{where}.properties.{name}", "the name must start with a letter and contain only letters, digits and _"
+            )
+        type_ = _build_type(property_schema, f"{where}.properties.{name}", depth + 1)
+        fields.append((name, type_) if name in required else (name, type_ | None, None))
+    return msgspec.defstruct(_build_type_name(where), fields, kw_only=True, frozen=True, omit_defaults=True)
+
+
+def _build_type(schema: Any, where: str, depth: int) -> Any:
+    if not isinstance(schema, Mapping):
+        raise schema_error(where, "must be a JSON Schema")
+    if "enum" in schema:
+        values = schema["enum"]
+        if not isinstance(values, list) or not values or not all(isinstance(one, str) for one in values):
+            raise schema_error(f"{where}.enum", "must be a non-empty list of strings")
+        return Literal[tuple(values)]
+    match schema.get("type"):
+        case "string":
+            _check_pattern(schema.get("pattern", ""), f"{where}.pattern")
+            return Annotated[str, Meta(max_length=_read_limit(schema, "maxLength", MAX_TEXT_LENGTH, where))]
+        case "number":
+            return Annotated[float, _read_bounds(schema, where)]
+        case "integer":
+            return Annotated[int, _read_bounds(schema, where)]
+        case "boolean":
+            return bool
+        case "array":
+            most = _read_limit(schema, "maxItems", MAX_ITEMS, where)
+            item = _build_type(schema.get("items"), f"{where}.items", depth)
+            return Annotated[GenericAlias(list, (item,)), Meta(max_length=most)]
+        case "object":
+            return _build_object(schema, where, depth)
+        case other:
+            raise schema_error(
+                f"{where}.type", f"must be string, number, integer, boolean, array or object (got {other!r})"
+            )
+
+
+def _check_pattern(pattern: Any, where: str) -> None:
+    """Raise unless it is a regular expression. Answers are not matched with it: a pattern could backtrack forever."""
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_LENGTH:
+        raise schema_error(where, f"must be a regular expression of at most {MAX_PATTERN_LENGTH} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise schema_error(where, f"not a valid regular expression: {error}") from None
+
+
+def _read_limit(schema: Mapping[str, Any], name: str, maximum: int, where: str) -> int:
+    value = schema.get(name, maximum)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= maximum:
+        raise schema_error(f"{where}.{name}", f"must be an integer from 1 to {maximum} (got {value!r})")
+    return value
+
+
+def _read_bounds(schema: Mapping[str, Any], where: str) -> Meta:
+    given = {mark: schema[name] for name, mark in (("minimum", "ge"), ("maximum", "le")) if name in schema}
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in given.values()):
+        raise schema_error(where, "minimum and maximum must be numbers")
+    return Meta(**given)
+
 
 RULES_VERSION = 1
 """Increase when the same pipeline would split or judge a document differently than before."""
@@ -192,3 +299,105 @@ def _check_model_stage(pipeline: Pipeline, index: int, stage: ModelStage) -> Non
 def stage_answer_type(stage: ModelStage, where: str = "stage") -> type[Struct]:
     """Build the type that the answer of a model stage must match."""
     return build_answer_type(stage.output_schema, f"{where}.output_schema")
+
+
+def _text_schema(most: int = MAX_TEXT_LENGTH) -> dict[str, Any]:
+    return {"type": "string", "maxLength": most}
+
+
+def _list_schema(items: dict[str, Any], most: int) -> dict[str, Any]:
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": sorted(properties)}
+
+
+_TAGS = _list_schema(_text_schema(64), 8)
+_ATOMS = _list_schema(_text_schema(1000), 24)
+_SYSTEM = "You prepare parts of a document for a memory. Use only what the document says. Write in its language."
+_BASE_STAGES: list[Stage] = [
+    SegmentStage(),
+    CandidateStage(),
+    HelperStage(kind="fts_classifier"),
+    HelperStage(kind="jaccard_overlap"),
+    HelperStage(kind="cosine_pre_filter"),
+]
+
+
+@cache
+def list_builtin_pipelines() -> dict[str, Pipeline]:
+    """Return the built-in pipelines by name, the default first."""
+    synthesise = ModelStage(
+        label="synthesise",
+        prompt_template=(
+            "Give a title for this part of the document, a summary of it in one to three sentences, and up to eight "
+            "tags. As atoms, give each fact that no single paragraph says in so many words, as one sentence that can "
+            "be understood by itself; leave the list empty if there is none."
+        ),
+        output_schema=_object_schema(
+            {"title": _text_schema(200), "summary": _text_schema(1000), "tags": _TAGS, "atoms": _ATOMS}
+        ),
+    )
+    classify = ModelStage(
+        label="classify",
+        prompt_template="Say what kind of knowledge this part of the document mostly is, and how sure you are.",
+        output_schema=_object_schema(
+            {
+                "fact_kind": {"enum": ["procedural", "episodic", "declarative"]},
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+            }
+        ),
+    )
+    enrich = ModelStage(
+        label="enrich",
+        prompt_template=(
+            "Name the people, places, things and projects in this part of the document; state its claims, each as one "
+            "sentence that can be understood by itself; and say which of the named have to do with which, and how."
+        ),
+        output_schema=_object_schema(
+            {
+                "entities": _list_schema(_text_schema(200), 32),
+                "claims": _ATOMS,
+                "relations": _list_schema(
+                    _object_schema(
+                        {"subject": _text_schema(200), "relation": _text_schema(200), "object": _text_schema(200)}
+                    ),
+                    32,
+                ),
+            }
+        ),
+    )
+    emit = ModelStage(
+        label="emit",
+        prompt_template=(
+            "With what the stages before found, give a title for this part of the document, a summary of it in one to "
+            "three sentences, up to eight tags, and the ids of the candidates that it should be linked to."
+        ),
+        output_schema=_object_schema(
+            {
+                "title": _text_schema(200),
+                "summary": _text_schema(1000),
+                "tags": _TAGS,
+                "proposed_links": _list_schema(_text_schema(64), 10),
+            }
+        ),
+    )
+    return {
+        one.name: one
+        for one in (
+            Pipeline(name="plain", stages=_BASE_STAGES, description="No model: deterministic."),
+            Pipeline(
+                name="two_phase",
+                stages=[*_BASE_STAGES, synthesise],
+                description="Adds one model call: title, summary, tags, and facts that span paragraphs.",
+                system_prompt=_SYSTEM,
+            ),
+            Pipeline(
+                name="four_step",
+                stages=[*_BASE_STAGES, classify, enrich, emit],
+                description="Adds three model calls: classify, extract entities and claims, then summarise.",
+                system_prompt=_SYSTEM,
+            ),
+        )
+    }

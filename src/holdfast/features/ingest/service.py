@@ -19,16 +19,19 @@ from holdfast.features.graph.read_links import LinkFilter, list_incoming
 from holdfast.features.graph.service import add_link, end_link, link_id
 from holdfast.features.ingest import ask_model, helpers
 from holdfast.features.ingest import store as ingests
-from holdfast.features.ingest.ingest_report import MissingMemory, Report, Source, build_stage_reports
-from holdfast.features.ingest.pipeline import HelperStage, Pipeline
-from holdfast.features.ingest.plan import MAX_HELPER_REPORTS, Judgement, Planner
-from holdfast.features.ingest.previous_ingest import (
+from holdfast.features.ingest.ingest_report import (
+    MissingSegment,
+    Report,
+    Source,
+    build_stage_reports,
     find_latest_record,
     find_vanished,
     list_memory_ids,
     map_titles,
     report_unchanged,
 )
+from holdfast.features.ingest.pipeline import HelperStage, Pipeline
+from holdfast.features.ingest.plan import MAX_HELPER_REPORTS, Judgement, Planner
 from holdfast.features.ingest.split_document import Piece, SplitDocument, fit_title, make_printable, split_document
 from holdfast.features.ingest.store import IngestRecord, Outcome
 from holdfast.features.memories import read_memories as memories
@@ -108,7 +111,7 @@ class _DocumentIngest:
         """Lines that contain secrets, with the kinds found."""
 
     def run(self, dry_run: bool) -> Report:
-        text = split_document(self._source.text, self._pipeline)
+        text = split_document(self._source.text, self._pipeline.segment_stage.longest)
         if not text.pieces:
             raise Invalid("content has no text to store", fields=["content"])
         planner = Planner(
@@ -150,7 +153,7 @@ class _DocumentIngest:
     ) -> Report:
         """Write everything in one transaction; a dry run rolls it back."""
         outcomes, count = CompressedList(Outcome), len(judged)
-        vanished: list[MissingMemory] = []
+        vanished: list[MissingSegment] = []
         try:
             with self._ctx.transaction() as write:
                 if not self._again and find_latest_record(self._ctx, write.session, self._source, self._id):

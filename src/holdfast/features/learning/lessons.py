@@ -11,7 +11,7 @@ from holdfast.features.learning.lesson_rules import LessonProposal, Outcome, Sco
 from holdfast.features.learning.store import OUTCOMES, OutcomeFilter
 from holdfast.features.memories.lifecycle import archive_memory
 from holdfast.features.memories.memory_kind import MAX_READ, MemoryKind, read_text
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context, is_under, with_ancestors
 from holdfast.kernel.errors import Invalid

@@ -1,9 +1,10 @@
 """Namespace policies (limits, approvals, secrets) and standards (the memory that states how a namespace works)."""
 
+from types import NoneType
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal.kinds import Kind, register_kind
@@ -22,7 +23,8 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The effective rules of a namespace after inheritance; defaults apply where nothing is set."""
 
     max_reflection_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = 3
-    require_approval_above_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] | None = None
+    require_approval_above_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] | None = field(default_factory=NoneType)
+    """None: no depth requires it; null in answers."""
     self_approval: bool = False
     """Whether requesters may approve their own requests."""
     invalidation_hops: Annotated[int, Meta(ge=1, le=64)] = 16
@@ -92,11 +94,11 @@ POLICY = register_kind(
 )
 
 
-def validate_rules(given: dict[str, Any], field: str = "rules") -> dict[str, Any]:
+def validate_rules(given: dict[str, Any], place: str = "rules") -> dict[str, Any]:
     """Validate rule names and values; rules that are None are left out."""
     rules = {name: value for name, value in given.items() if value is not None}
     try:
         msgspec.convert(rules, Rules)
     except msgspec.ValidationError as error:
-        raise Invalid(f"{field}: {error}", fields=[field]) from None
+        raise Invalid(f"{place}: {error}", fields=[place]) from None
     return rules

@@ -6,11 +6,6 @@ from typing import Any
 from holdfast.kernel.terminal import escape
 
 
-def render_namespaces(answer: Any) -> Iterator[str]:
-    for one in answer.namespaces:
-        yield f"{one.count:>6}  {escape(one.namespace)}"
-
-
 def render_taxonomy(answer: Any) -> Iterator[str]:
     yield from _render_branch(answer.tree, 0)
     if answer.truncated:

@@ -1,13 +1,14 @@
-"""Namespaces: memory counts, the tree, and standards."""
+"""Namespaces: memory counts, the tree, standards and policies."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.read_memories import EVERYTHING, Filter
-from holdfast.features.namespaces.model import STANDARD, Standard
+from holdfast.features.namespaces.model import POLICY, RULES, STANDARD, Policy, Standard, validate_rules
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.kernel.context import Context, with_ancestors
 from holdfast.kernel.errors import Forbidden, Invalid
 from holdfast.kernel.journal.transaction import Transaction
@@ -16,7 +17,6 @@ from holdfast.kernel.records import validate
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 
-EVERYWHERE = "*"
 MAX_PARENTS = 8
 
 
@@ -42,10 +42,7 @@ def build_taxonomy(ctx: Context, session: Session, prefix: str | None, *, depth:
 
 def set_standard(ctx: Context, namespace: str, id: str, parent: str | None = None) -> tuple[Standard, Memory]:
     """Set a memory as the standard of a namespace, replacing the previous one."""
-    namespace, parent = (
-        _normalize_namespace(namespace),
-        None if parent is None else _normalize_namespace(parent, "parent"),
-    )
+    namespace, parent = normalize_namespace(namespace), parent and normalize_namespace(parent, "parent")
     if parent is not None and (parent == namespace or EVERYWHERE in (namespace, parent)):
         raise Invalid("parent: must be another namespace; * already applies to all", fields=["parent"])
     with ctx.transaction() as write:
@@ -62,7 +59,7 @@ def set_standard(ctx: Context, namespace: str, id: str, parent: str | None = Non
 def clear_standard(ctx: Context, namespace: str) -> bool:
     """Remove the standard of a namespace; return whether it had one."""
     with ctx.transaction() as write:
-        known = write.get(STANDARD, _normalize_namespace(namespace))
+        known = write.get(STANDARD, normalize_namespace(namespace))
         if known is None or known.state != "live":
             return False
         require_standard_access(ctx, write, known)
@@ -78,7 +75,7 @@ def require_standard_access(ctx: Context, write: Transaction, known: Standard) -
 
 def get_standard(ctx: Context, session: Session, namespace: str) -> NamespaceStandard:
     """Read the standard set in a namespace itself."""
-    return _visible_standards(ctx, session, [_normalize_namespace(namespace)])[0]
+    return _visible_standards(ctx, session, [normalize_namespace(namespace)])[0]
 
 
 def get_standard_chain(ctx: Context, session: Session, namespace: str) -> list[NamespaceStandard]:
@@ -86,7 +83,7 @@ def get_standard_chain(ctx: Context, session: Session, namespace: str) -> list[N
 
     First `*`, then explicit parents, then ancestors by path, then the namespace itself.
     """
-    path = [] if namespace == EVERYWHERE else list(reversed(with_ancestors(_normalize_namespace(namespace))))
+    path = [] if namespace == EVERYWHERE else list(reversed(with_ancestors(normalize_namespace(namespace))))
     parents = [place for place in _list_parents(session, path) if ctx.caller.can_access(place)]
     return _visible_standards(ctx, session, [EVERYWHERE, *reversed(parents), *path])
 
@@ -128,5 +125,45 @@ def _visible_standards(ctx: Context, session: Session, namespaces: list[str]) ->
     ]
 
 
-def _normalize_namespace(namespace: str, field: str = "namespace") -> str:
+def normalize_namespace(namespace: str, field: str = "namespace") -> str:
     return EVERYWHERE if namespace == EVERYWHERE else validate.namespace(namespace, field)
+
+
+# Policies
+
+
+def set_policy(ctx: Context, namespace: str, rules: dict[str, Any], inherit: tuple[str, ...] = ()) -> Policy:
+    """Set some rules of a namespace; rules in `inherit` are unset; others stay."""
+    place, given = normalize_namespace(namespace), validate_rules(rules)
+    require_policy_admin(ctx, place)
+    if unknown := [name for name in inherit if name not in RULES or name in given]:
+        raise Invalid(f"inherit: {unknown[0]!r} is not a rule, or is set in the same request", fields=["inherit"])
+    if not given and not inherit:
+        raise Invalid(f"Give at least one rule: {', '.join(RULES)}.", fields=list(RULES))
+    with ctx.transaction() as write:
+        known = write.get(POLICY, place)
+        if known is None:
+            fresh = Policy(place, given, ctx.caller.agent, write.now, write.now, write.origin, 1)
+            return write.add(POLICY, fresh, "policy")
+        current = known.rules if known.state == "live" else {}
+        wanted = {name: value for name, value in {**current, **given}.items() if name not in inherit}
+        return write.change(POLICY, known, replace(known, rules=wanted, state="live"), "policy")
+
+
+def clear_policy(ctx: Context, namespace: str) -> bool:
+    """Remove the policy of a namespace; return whether it had one."""
+    place = normalize_namespace(namespace)
+    require_policy_admin(ctx, place)
+    with ctx.transaction() as write:
+        known = write.get(POLICY, place)
+        if known is None or known.state != "live":
+            return False
+        write.change(POLICY, known, replace(known, state="deleted"), "policy")
+        return True
+
+
+def require_policy_admin(ctx: Context, namespace: str) -> None:
+    """Raise unless the caller has the admin right and can access the namespace: rules bind everybody else."""
+    if not ctx.caller.has_right("admin"):
+        raise Forbidden(f"Changing the policy of {namespace!r} requires the admin right: use an admin key.")
+    ctx.caller.require_access(namespace)

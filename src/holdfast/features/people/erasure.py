@@ -12,19 +12,20 @@ from msgspec.structs import replace
 
 from holdfast.features.people.erase_person import (
     COUNT_KEYS,
+    ERASED_PEOPLE,
     count_records,
     erase_all,
     erase_memory,
     find_conversations,
+    get_order_time,
     is_covered,
     names_for_digests,
+    record_erasure,
+    record_order,
     was_written_before,
 )
-from holdfast.features.people.erase_principal import ERASED_PEOPLE, get_order_time, record_erasure, record_order
-from holdfast.features.people.erasure_order import ERASURE, ErasureOrder
-from holdfast.features.people.person_namespace import ERASED_NAMESPACE
+from holdfast.features.people.model import ERASED_NAMESPACE, ERASURE, PRINCIPAL, ErasureOrder, Principal, principal_id
 from holdfast.features.people.personal_records import PersonalRecords, list_people_of
-from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id
 from holdfast.kernel.journal import title_groups
 from holdfast.kernel.journal.kinds import KINDS, Kind, tombstone_of
 from holdfast.kernel.journal.redact import clear_derived_text

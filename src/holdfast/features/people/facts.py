@@ -2,13 +2,14 @@
 
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from holdfast.features.memories import lifecycle
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.memory_kind import MemoryKind, read_text
 from holdfast.features.memories.read_memories import Filter
 from holdfast.features.memories.store_memory import find_title_holder
-from holdfast.features.people.person_namespace import ROOT, people_namespace
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import PEOPLE_ROOT, people_namespace, validate_name
 from holdfast.features.people.resolve_names import list_names
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, NotFound
@@ -16,6 +17,7 @@ from holdfast.kernel.journal import journal
 from holdfast.kernel.journal.kinds import MEMORY, body_of
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import validate
+from holdfast.kernel.records.fields import Agent, Timestamp
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.timestamps import format_timestamp
@@ -61,14 +63,14 @@ class FactResult(NamedTuple):
     created: bool
 
 
-class PastValue(NamedTuple):
+class PastValue(Struct, frozen=True):
     """A value of a fact and when it was set."""
 
     value: str | None
-    """None if the fact was deleted."""
-    at: int
-    agent: str
-    confidence: float | None
+    """Null if the fact was deleted."""
+    at: Timestamp
+    agent: Agent
+    confidence: float | None = None
 
 
 def set_fact(ctx: Context, fact: FactInput) -> FactResult:
@@ -137,7 +139,7 @@ def _select_facts(ctx: Context, session: Session, principal: str, key: str | Non
 
 def list_facts_of_all(ctx: Context, key: str | None, limit: int, skip: int) -> list[Memory]:
     """List facts of all people that the caller may see, by person and key."""
-    which = Filter(under=ROOT, kinds=(FACT.name,))
+    which = Filter(under=PEOPLE_ROOT, kinds=(FACT.name,))
     with ctx.reading() as session:
         return memories.list_by_title(session, ctx.caller, which, ctx.now(), key, limit=limit, skip=skip)
 

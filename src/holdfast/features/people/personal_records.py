@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.people.interaction import Interaction
-from holdfast.features.people.person_namespace import ERASED_NAMESPACE, find_people
-from holdfast.features.people.principal import Principal
+from holdfast.features.people.model import ERASED_NAMESPACE, ErasureOrder, Interaction, Principal, find_people
 from holdfast.kernel.journal.kinds import Kind
 from holdfast.kernel.records.change import Change
 from holdfast.kernel.records.memory import Memory

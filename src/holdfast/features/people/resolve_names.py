@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.features.people.principal import MAX_HOPS, alias_chain, canonical_name, principal_id
+from holdfast.features.people.model import MAX_HOPS, alias_chain, canonical_name, principal_id
 from holdfast.kernel.storage.port import Session
 
 

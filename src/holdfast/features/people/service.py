@@ -1,21 +1,22 @@
 """Merge, split and describe the names of principals; names are never merged by guess."""
 
-from typing import NamedTuple
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.people import resolve_names
-from holdfast.features.people.principal import PRINCIPAL, Principal, principal_id, validate_name
+from holdfast.features.people.model import PRINCIPAL, Principal, principal_id, validate_name
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal.transaction import Transaction
 
 
-class PrincipalNames(NamedTuple):
+class PrincipalNames(Struct, frozen=True):
     """A principal with all its names."""
 
     principal: str
-    names: tuple[str, ...]
+    """The name that all aliases stand for."""
+    names: list[str]
+    """All names, the principal first."""
     display: str
 
 
@@ -86,7 +87,7 @@ def show(ctx: Context, name: str) -> PrincipalNames:
     with ctx.reading() as session:
         names = resolve_names.list_names(session, validate_name(name))
         row = session.row("principal_get", id=principal_id(names[0]))
-    return PrincipalNames(names[0], names, PRINCIPAL.load(row).display if row else "")
+    return PrincipalNames(names[0], list(names), PRINCIPAL.load(row).display if row else "")
 
 
 def list_principals(ctx: Context, limit: int, after: str) -> list[Principal]:
@@ -110,4 +111,4 @@ def _new_principal(write: Transaction, name: str, stands_for: str | None, displa
 def _read_names(write: Transaction, name: str) -> PrincipalNames:
     names = resolve_names.list_names(write.session, name)
     row = write.get(PRINCIPAL, principal_id(names[0]))
-    return PrincipalNames(names[0], names, row.display if row else "")
+    return PrincipalNames(names[0], list(names), row.display if row else "")

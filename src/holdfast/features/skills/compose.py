@@ -1,26 +1,102 @@
 """Compose a skill with reflections of its namespaces: valid, visible to the caller, within a token budget."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, get_args
+from typing import Annotated, NamedTuple, get_args
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.features.embeddings import passage_vectors
 from holdfast.features.memories import read_memories as memories
-from holdfast.features.memories.read_memories import AccessLog
+from holdfast.features.memories.read_memories import AccessLog, Filter
 from holdfast.features.namespaces.resolve_rules import resolve_rules
+from holdfast.features.recall import search_index
+from holdfast.features.recall.features import RELATED, SPAN, UNRELATED
+from holdfast.features.recall.lexical_hits import MAX_QUERY_CHARACTERS, NO_EMBEDDINGS, UNKNOWN_WORDS
+from holdfast.features.recall.query import QueryEmbedding, parse_query
 from holdfast.features.reflections import read_invalidations as invalidations
 from holdfast.features.skills import reflection_store
 from holdfast.features.skills import service as skills
 from holdfast.features.skills.model import Composition, DropReason
-from holdfast.features.skills.read_skills import SkillEntry
 from holdfast.features.skills.reflection_store import ReflectionScope, ReflectionScore
-from holdfast.features.skills.relevance import Relevance, score_relevance
 from holdfast.features.skills.service import Staleness
 from holdfast.kernel.context import Context, is_under
+from holdfast.kernel.errors import EmbedderFailed
+from holdfast.kernel.records.fields import PRIVATE, computed
 from holdfast.kernel.records.memory import Memory
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text import token_count
+from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.vector import Embedding
+
+MAX_WORD_HITS = 100
+"""Keyword hits per namespace."""
+MAX_NEAREST = 50
+"""Embedding hits per namespace."""
+
+
+class Relevance(NamedTuple):
+    """Scores by reflection id, relative to the best one."""
+
+    scores: dict[str, float]
+    degraded: str | None = None
+
+
+def score_relevance(ctx: Context, places: Sequence[ReflectionScope], query: str) -> Relevance:
+    """Score the reflections that share a word with the query or are near it in meaning."""
+    words, text = parse_query(query, ctx.now()).words, query[:MAX_QUERY_CHARACTERS]
+    if not words:
+        return Relevance({})
+    with QueryEmbedding() as ahead:
+        if ctx.embedder is not None:
+            ahead.start(ctx.embedder, text)
+        found = _score_by_words(ctx, places, words)
+        if ctx.embedder is None:
+            return Relevance(found)
+        try:
+            vector = ahead.get_vector(ctx.embedder, text)
+        except EmbedderFailed as error:
+            return Relevance(found, f"Keyword search only. {error.message}")
+    if vector is None:
+        return Relevance(found, UNKNOWN_WORDS)
+    near = _score_by_embedding(ctx, places, Embedding(ctx.embedder.model, vector))
+    if near is None:
+        return Relevance(found, NO_EMBEDDINGS)
+    return Relevance(_normalise({id: found.get(id, 0.0) + near.get(id, 0.0) for id in found.keys() | near.keys()}))
+
+
+def _score_by_words(ctx: Context, places: Sequence[ReflectionScope], words: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    with ctx.reading() as session:
+        asked = search_index.plan_query(session, words)
+        for place in places:
+            which = Filter(under=place.namespace, kinds=("reflection",))
+            hits = search_index.find_matches(session, ctx.caller, asked, which, ctx.now(), limit=MAX_WORD_HITS)
+            found |= {hit.id: hit.score for hit in hits}
+    return _normalise(found)
+
+
+def _score_by_embedding(
+    ctx: Context, places: Sequence[ReflectionScope], embedding: Embedding
+) -> dict[str, float] | None:
+    """Score by cosine relative to the nearest one; None if the store has no embeddings of this model."""
+    near: dict[str, float] = {}
+    with ctx.reading() as session:
+        if passage_vectors.get_dimension(session, embedding.model) != embedding.vector.dim:
+            return None
+        for place in places:
+            near |= reflection_store.find_nearest(session, ctx.caller, place, embedding, ctx.now(), limit=MAX_NEAREST)
+    span = max(SPAN, max(near.values(), default=0.0) - UNRELATED)
+    return {id: (cosine - UNRELATED) / span for id, cosine in near.items() if cosine >= RELATED} if near else None
+
+
+def _normalise(scores: dict[str, float]) -> dict[str, float]:
+    """Divide every score by the best one."""
+    most = max(scores.values(), default=0.0)
+    return {id: score / most for id, score in scores.items() if score > 0}
+
 
 MIN_CANDIDATES = 100
 """Reflections read per namespace at least, best by age and use."""
@@ -35,22 +111,42 @@ MAX_MISSES = 8
 ID_TOKEN_SLACK = 24
 """Token counts of two ids differ by at most this much."""
 
+FRAME = "[]"
+"""Text around all reflections, which counts toward the budget."""
 REASONS: tuple[DropReason, ...] = get_args(DropReason)
 
 
-class NamespaceEntry(NamedTuple):
+class ComposedNamespace(Struct, frozen=True, kw_only=True):
     """A namespace that a skill composes with, and its maximum reflection depth."""
 
-    composition: Composition
-    max_depth: int
-    is_reachable: bool
+    namespace: str
+    min_depth: int
+    max_depth: Annotated[int, PRIVATE]
+    is_reachable: Annotated[bool, PRIVATE]
     """False: the caller learns nothing about the namespace and sees only what its key reaches below it."""
+
+    @computed
+    def max_reflection_depth(self) -> int | None:
+        """Missing if the key does not reach the namespace."""
+        return self.max_depth if self.is_reachable else None
+
+    @computed
+    def note(self) -> str | None:
+        """Why it has no reflections, or not all."""
+        if not self.is_reachable:
+            return "Your key does not reach this namespace; only reachable namespaces below it were searched."
+        if self.scope is None:
+            return (
+                f"No reflections: the maximum depth is {self.max_depth}, the skill asks for {self.min_depth} or more."
+            )
+        return None
 
     @property
     def scope(self) -> ReflectionScope | None:
         """The namespace and depth range to read; None if the minimum depth exceeds the maximum."""
-        floor = self.composition.min_depth
-        return None if floor > self.max_depth else ReflectionScope(self.composition.namespace, floor, self.max_depth)
+        if self.min_depth > self.max_depth:
+            return None
+        return ReflectionScope(self.namespace, self.min_depth, self.max_depth)
 
 
 class ScoredMemory(NamedTuple):
@@ -58,32 +154,50 @@ class ScoredMemory(NamedTuple):
     score: float
 
 
-class DroppedGroup(NamedTuple):
+class DroppedGroup(Struct, frozen=True):
     reason: DropReason
-    total: int
+    count: int
     ids: list[str]
 
 
-class ComposeResult(NamedTuple):
-    entry: SkillEntry
-    staleness: Staleness | None
+class ComposedReflection(Struct, frozen=True, kw_only=True):
+    id: str
+    namespace: str
+    title: str
+    content: str
+    reflection_depth: int
+    agent_id: str
+    created_at: TimeText
+    score: float
+
+
+class SkillComposeResult(Struct, frozen=True, kw_only=True):
+    skill_id: str
+    skill_namespace: str
+    skill_name: str
+    current: bool
+    superseded_by: str | None = None
+    """Id of the current version, if another one was requested."""
+    stale: Staleness | None = None
+    """Present if the reflection it was promoted from is no longer valid."""
     body: str
     body_tokens: int
-    namespaces: list[NamespaceEntry]
-    reflections: list[ScoredMemory]
+    """Not part of the budget."""
+    compositional_namespaces: list[ComposedNamespace]
+    reflections: list[ComposedReflection]
+    budget_tokens: int
     tokens_used: int
+    """Tokens of the reflections as sent."""
+    memories_dropped: int
+    """Number of valid reflections that did not fit the budget."""
     dropped: list[DroppedGroup]
-    degraded: str | None
+    degraded: str | None = None
 
 
-Renderer = Callable[[ScoredMemory], str]
+def compose(ctx: Context, id: str, query: str | None, budget: int) -> SkillComposeResult:
+    """Return the body of a skill and the best reflections of its namespaces that fit the budget, as they are sent.
 
-
-def compose(ctx: Context, id: str, query: str | None, budget: int, render: Renderer, frame: str) -> ComposeResult:
-    """Return the body of a skill and the best reflections of its namespaces that fit the budget.
-
-    `render` formats one reflection as it is sent, `frame` is the text around all of them. Both count toward the
-    budget, the body does not.
+    The body does not count toward the budget.
     """
     now = ctx.now()
     with ctx.reading() as session:
@@ -102,20 +216,45 @@ def compose(ctx: Context, id: str, query: str | None, budget: int, render: Rende
         }
         best = [one for one in order[:most] if one[0] not in stale]
         read = memories.by_ids(session, ctx.caller, [id for id, _ in best], now)
-    fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget, render, frame)
+    fit_result = _fit_budget([ScoredMemory(read[id], score) for id, score in best], budget)
     ctx.local[AccessLog].record(ctx.caller.agent, [one.memory.id for one in fit_result.taken], now)
     faults = scored.faults | dict.fromkeys(sorted(stale), "stale") | dict.fromkeys(fit_result.over_budget, "budget")
-    return ComposeResult(
-        entry=skill,
-        staleness=staleness,
+    version, dropped = skill.version, list(_group_dropped(faults, scored.unread + len(order[most:])))
+    return SkillComposeResult(
+        skill_id=version.id,
+        skill_namespace=version.namespace,
+        skill_name=version.name,
+        current=skill.is_current,
+        superseded_by=None if skill.is_current else skill.skill.current,
+        stale=staleness,
         body=body,
         body_tokens=_count_body_tokens(body),
-        namespaces=entries,
-        reflections=fit_result.taken,
+        compositional_namespaces=entries,
+        reflections=[_build_reflection(one) for one in fit_result.taken],
+        budget_tokens=budget,
         tokens_used=fit_result.tokens,
-        dropped=[*_group_dropped(faults, scored.unread + len(order[most:]))],
+        memories_dropped=sum(one.count for one in dropped if one.reason in ("budget", "rank")),
+        dropped=dropped,
         degraded=found.degraded,
     )
+
+
+def _build_reflection(one: ScoredMemory) -> ComposedReflection:
+    return ComposedReflection(
+        id=one.memory.id,
+        namespace=one.memory.namespace,
+        title=one.memory.title,
+        content=one.memory.content,
+        reflection_depth=one.memory.reflection_depth,
+        agent_id=one.memory.agent,
+        created_at=format_timestamp(one.memory.created_at),
+        score=round(one.score, 6),
+    )
+
+
+def _render_reflection(one: ScoredMemory) -> str:
+    """Render a reflection as it is sent, among others."""
+    return msgspec.json.encode(_build_reflection(one)).decode() + ","
 
 
 @lru_cache(8)
@@ -138,9 +277,13 @@ def _drop_nested_scopes(places: list[ReflectionScope]) -> list[ReflectionScope]:
     return found
 
 
-def _resolve_entry(ctx: Context, session: Session, composition: Composition) -> NamespaceEntry:
-    ceiling = resolve_rules(session, composition.namespace).max_reflection_depth
-    return NamespaceEntry(composition, ceiling, ctx.caller.can_access(composition.namespace))
+def _resolve_entry(ctx: Context, session: Session, composition: Composition) -> ComposedNamespace:
+    return ComposedNamespace(
+        namespace=composition.namespace,
+        min_depth=composition.min_depth,
+        max_depth=resolve_rules(session, composition.namespace).max_reflection_depth,
+        is_reachable=ctx.caller.can_access(composition.namespace),
+    )
 
 
 class ReflectionReader(NamedTuple):
@@ -195,18 +338,18 @@ class _FitResult(NamedTuple):
     over_budget: list[str]
 
 
-def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame: str) -> _FitResult:
+def _fit_budget(order: list[ScoredMemory], budget: int) -> _FitResult:
     """Take the best reflections that fit; skip one that is too large and go on with smaller ones."""
     fits: list[ScoredMemory] = []
     left: list[str] = []
-    used = token_count.count_tokens(frame)
-    around = _count_overhead(order[0], render) if order else 0
+    used = token_count.count_tokens(FRAME)
+    around = _count_overhead(order[0]) if order else 0
     missed = 0
     for one in order:
         room = budget - used
         cost = room + 1
         if missed < MAX_MISSES and around + len(one.memory.content.split()) <= room:  # a word has at least one token
-            cost = token_count.count_tokens(render(one), room)
+            cost = token_count.count_tokens(_render_reflection(one), room)
             missed += 1
         if cost > room:
             left.append(one.memory.id)
@@ -216,10 +359,10 @@ def _fit_budget(order: list[ScoredMemory], budget: int, render: Renderer, frame:
     return _FitResult(fits, used if fits else 0, left)
 
 
-def _count_overhead(one: ScoredMemory, render: Renderer) -> int:
+def _count_overhead(one: ScoredMemory) -> int:
     """Return a lower bound of the tokens sent around the text of each reflection."""
     empty = replace(one.memory, title="", content="", namespace="", agent="")
-    return max(0, token_count.count_tokens(render(ScoredMemory(empty, 0.0))) - ID_TOKEN_SLACK)
+    return max(0, token_count.count_tokens(_render_reflection(ScoredMemory(empty, 0.0))) - ID_TOKEN_SLACK)
 
 
 def _group_dropped(faults: dict[str, str], beyond: int) -> Iterator[DroppedGroup]:

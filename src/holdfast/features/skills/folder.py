@@ -1,17 +1,115 @@
-"""Read a skill from a folder, or write it to one."""
+"""Read a skill from an archive or a folder, or write it to a folder."""
 
+import gzip
 import os
 import shutil
 import stat
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
+from typing import IO
 
-from holdfast.features.skills import paths as skill_paths
-from holdfast.features.skills.archive import MAX_ARCHIVE_BYTES, read_archive
+from holdfast.features.skills import files as skill_files
 from holdfast.features.skills.files import Draft, validate_files
-from holdfast.features.skills.model import File, build_file, is_manifest
+from holdfast.features.skills.model import MAX_BYTES, File, build_file, is_manifest
 from holdfast.kernel.errors import Conflict, Invalid, InvalidSetting, NotFound
+
+MAX_ARCHIVE_BYTES = 16 << 20
+"""Size of an archive, packed."""
+MAX_UNPACKED_BYTES = MAX_BYTES + (4 << 20)
+"""Size of an unpacked tar: its files and their headers."""
+
+
+def read_archive(data: bytes) -> Draft:
+    """Read a zip or a gzipped tar with the skill in its root or in one folder. Unpacks in memory only."""
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise Invalid(f"archive: at most {MAX_ARCHIVE_BYTES} bytes", fields=["archive"])
+    if data.startswith(b"PK"):
+        read = list(_read_zip(data))
+    elif data.startswith(b"\x1f\x8b"):
+        read = list(_read_tar(data))
+    else:
+        raise _archive_error("is neither a zip nor a gzipped tar")
+    return _find_root(read)
+
+
+def _read_zip(data: bytes) -> Iterator[tuple[str, bytes]]:
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            entries = [entry for entry in archive.infolist() if not _is_skipped(entry.orig_filename, entry.is_dir())]
+            total = 0
+            for number, entry in enumerate(entries, 1):
+                path = _archive_path(entry.orig_filename)
+                mode = entry.external_attr >> 16
+                if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or entry.flag_bits & 1:
+                    raise skill_files.path_error(path, "is a link, a device or encrypted")
+                skill_files.check_limits(path, entry.file_size, number, total + entry.file_size)
+                with archive.open(entry) as source:
+                    content = _read_exactly(source, path, entry.file_size)
+                total += len(content)
+                yield path, content
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
+        raise _archive_error(f"cannot read the zip ({type(error).__name__})") from None
+
+
+def _read_tar(data: bytes) -> Iterator[tuple[str, bytes]]:
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(data)) as packed:
+            unpacked = packed.read(MAX_UNPACKED_BYTES + 1)
+        if len(unpacked) > MAX_UNPACKED_BYTES:
+            raise Invalid(f"archive: at most {MAX_UNPACKED_BYTES} bytes unpacked", fields=["archive"])
+        with tarfile.open(fileobj=BytesIO(unpacked), mode="r:") as archive:
+            number = total = 0
+            for entry in archive:
+                if _is_skipped(entry.name, entry.isdir()):
+                    continue
+                path = _archive_path(entry.name)
+                if not entry.isreg() or entry.issparse():
+                    raise skill_files.path_error(path, "is a link, a device or a sparse file")
+                number, total = number + 1, total + entry.size
+                skill_files.check_limits(path, entry.size, number, total)
+                source = archive.extractfile(entry)
+                assert source is not None
+                yield path, _read_exactly(source, path, entry.size)
+    except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError) as error:
+        raise _archive_error(f"cannot read the tar ({type(error).__name__})") from None
+
+
+def _is_skipped(path: str, folder: bool) -> bool:
+    return folder or skill_files.is_ignored(path)
+
+
+def _archive_path(path: str) -> str:
+    """Return the validated path of an archive entry, without a leading ./"""
+    return skill_files.validate_path(path.removeprefix("./"))
+
+
+def _read_exactly(source: IO[bytes], path: str, size: int) -> bytes:
+    content = source.read(size + 1)
+    if len(content) != size:
+        raise skill_files.path_error(path, f"does not have the {size} bytes that the archive declares")
+    return content
+
+
+def _find_root(read: list[tuple[str, bytes]]) -> Draft:
+    """Return the skill in the root, or in the only top-level folder."""
+    found = validate_files(read)
+    if any(map(is_manifest, found)):
+        return Draft(found)
+    tops = {path.partition("/")[0] for path in found}
+    within = {path.partition("/")[2]: content for path, content in found.items()}
+    if len(tops) != 1 or not any(map(is_manifest, within)):
+        raise _archive_error("no SKILL.md in its root or in its only top-level folder")
+    return Draft(within, tops.pop())
+
+
+def _archive_error(what: str) -> Invalid:
+    return Invalid(f"archive: {what}", fields=["archive"])
+
 
 FileStamp = tuple[int, ...]
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
@@ -68,8 +166,8 @@ def _walk_folder(
 ) -> Iterator[tuple[str, tuple[bytes, FileStamp]]]:
     """Yield every file below an open folder with its stamp; checks the limits before reading a file."""
     totals = [0, 0] if totals is None else totals
-    for name in sorted(entry.name for entry in os.scandir(folder) if not skill_paths.is_ignored(entry.name)):
-        path = skill_paths.validate_path(f"{above}{name}")
+    for name in sorted(entry.name for entry in os.scandir(folder) if not skill_files.is_ignored(entry.name)):
+        path = skill_files.validate_path(f"{above}{name}")
         with _open_entry(folder, name, path) as handle:
             was = os.fstat(handle)
             if stat.S_ISDIR(was.st_mode):
@@ -77,7 +175,7 @@ def _walk_folder(
                 continue
             _check_regular_file(path, was)
             totals[0], totals[1] = totals[0] + 1, totals[1] + was.st_size
-            skill_paths.check_limits(path, was.st_size, totals[0], totals[1])
+            skill_files.check_limits(path, was.st_size, totals[0], totals[1])
             yield path, (_read_handle(handle, path, was), _stamp_of(was))
 
 
@@ -87,10 +185,10 @@ def _open_entry(folder: int, name: str, path: str) -> Iterator[int]:
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise skill_paths.path_error(path, "is a link, a pipe, a socket or a device: replace it by a regular file")
+            raise skill_files.path_error(path, "is a link, a pipe, a socket or a device: replace it by a regular file")
         handle = os.open(name, os.O_RDONLY | _OPEN_FLAGS, dir_fd=folder)
     except OSError as error:
-        raise skill_paths.path_error(path, f"cannot be read: {error.strerror}") from None
+        raise skill_files.path_error(path, f"cannot be read: {error.strerror}") from None
     try:
         yield handle
     finally:
@@ -99,9 +197,9 @@ def _open_entry(folder: int, name: str, path: str) -> Iterator[int]:
 
 def _check_regular_file(path: str, was: os.stat_result) -> None:
     if not stat.S_ISREG(was.st_mode):
-        raise skill_paths.path_error(path, "is not a regular file")
+        raise skill_files.path_error(path, "is not a regular file")
     if was.st_nlink > 1:
-        raise skill_paths.path_error(path, "is a hard link: replace it by a copy")
+        raise skill_files.path_error(path, "is a hard link: replace it by a copy")
 
 
 def _read_handle(handle: int, path: str, was: os.stat_result) -> bytes:
@@ -123,7 +221,7 @@ def _check_unchanged(folder: int, read: Mapping[str, FileStamp]) -> None:
 def _scan_folder(folder: int, above: str) -> Iterator[tuple[str, FileStamp]]:
     for entry in os.scandir(folder):
         path = f"{above}{entry.name}"
-        if skill_paths.is_ignored(entry.name):
+        if skill_files.is_ignored(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
             with _open_entry(folder, entry.name, path) as handle:

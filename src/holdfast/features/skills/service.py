@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.graph import read_links as links
@@ -44,7 +45,7 @@ from holdfast.kernel.records.merge import canonical_json
 from holdfast.kernel.storage import index_terms
 from holdfast.kernel.storage.port import Session
 from holdfast.kernel.text.words import query_words
-from holdfast.kernel.timestamps import format_timestamp
+from holdfast.kernel.timestamps import Time, format_timestamp
 
 MAX_RANKED = 5000
 """Skills that a query ranks."""
@@ -207,20 +208,16 @@ def read_resource(ctx: Context, session: Session, id: str, path: str) -> tuple[S
     return entry, file_contents.read_content(session, file)
 
 
-class SkillPage(NamedTuple):
-    entries: list[SkillEntry]
-    total: int
-    """Number of skills, regardless of the query."""
-
-
-def list_skills(ctx: Context, session: Session, under: str | None, query: str | None, *, limit: int) -> SkillPage:
-    """List current skills by name, or those that match a query, best first."""
+def list_skills(
+    ctx: Context, session: Session, under: str | None, query: str | None, *, limit: int
+) -> tuple[list[SkillEntry], int]:
+    """List current skills by name, or those that match a query, best first; also return the number of all skills."""
     under = None if under is None else validate.namespace(under)
     total = skill_store.count_skills(session, ctx.caller, under)
     if query is None:
-        return SkillPage(skill_store.list_current(session, ctx.caller, under, limit=limit), total)
+        return skill_store.list_current(session, ctx.caller, under, limit=limit), total
     among = skill_store.list_current(session, ctx.caller, under, limit=MAX_RANKED)
-    return SkillPage(_rank_skills(among, query, ctx.now())[:limit], total)
+    return _rank_skills(among, query, ctx.now())[:limit], total
 
 
 def _rank_skills(among: list[SkillEntry], query: str, now: int) -> list[SkillEntry]:
@@ -248,21 +245,15 @@ def _count_stems(
     return counts[0], counts[1], len(body)
 
 
-class RollbackResult(NamedTuple):
-    entry: SkillEntry
-    previous_id: str
-    """Id of the version that was current."""
-
-
-def rollback(ctx: Context, id: str, to: str | None = None) -> RollbackResult:
-    """Make another version current: the given one, or the one before."""
+def rollback(ctx: Context, id: str, to: str | None = None) -> tuple[SkillEntry, str]:
+    """Make another version current, the given one or the one before; also return the id of the one it replaces."""
     with ctx.transaction() as write:
         entry = skill_store.resolve(write.session, ctx.caller, id)
         skill, target = entry.skill, _rollback_target(ctx, write.session, entry, id, to)
         if target.id == skill.current:
             raise _already_current_error(skill)
         after = write.change(SKILL, skill, replace(skill, current=target.id), "rollback")
-        return RollbackResult(SkillEntry(target, after), skill.current)
+        return SkillEntry(target, after), skill.current
 
 
 def _rollback_target(ctx: Context, session: Session, entry: SkillEntry, id: str, to: str | None) -> SkillVersion:
@@ -337,28 +328,29 @@ def _purge_versions(ctx: Context, write: Transaction, skill: Skill) -> None:
     file_contents.purge_contents(write.session, {file.digest for version in versions for file in version.files})
 
 
-class HistoryEntry(NamedTuple):
-    """One journalled change of a skill: the skill as it was after it."""
+class SkillChange(Struct, frozen=True, kw_only=True):
+    """A change of the current version, or the deletion of the skill."""
 
-    seq: int
+    change: int
     op: str
+    id: str
     actor: str
-    at: int
-    skill: Skill
+    at: Time
+    state: str
 
 
-class HistoryResult(NamedTuple):
-    skill: Skill
-    versions: list[SkillVersion]
-    changes: list[HistoryEntry]
-
-
-def history(ctx: Context, session: Session, id: str, *, limit: int) -> HistoryResult:
+def history(
+    ctx: Context, session: Session, id: str, *, limit: int
+) -> tuple[Skill, list[SkillVersion], list[SkillChange]]:
     """List a skill's versions and when each was current, newest first; works for deleted skills too."""
     skill = skill_store.resolve(session, ctx.caller, id, deleted_too=True).skill
     entries = skill_store.list_changes(session, skill, limit=limit)
-    changes = [HistoryEntry(one.seq, one.op, one.actor, one.recorded_at, body_of(SKILL, one)) for one in entries]
-    return HistoryResult(skill, skill_store.list_versions(session, ctx.caller, skill, limit=limit), changes)
+    changes = [
+        SkillChange(change=one.seq, op=one.op, id=body.current, actor=one.actor, at=one.recorded_at, state=body.state)
+        for one in entries
+        for body in (body_of(SKILL, one),)
+    ]
+    return skill, skill_store.list_versions(session, ctx.caller, skill, limit=limit), changes
 
 
 # Promotion from a reflection
@@ -422,11 +414,12 @@ def _check_still_valid(ctx: Context, session: Session, reflection: Memory) -> No
         )
 
 
-class Staleness(NamedTuple):
-    """Why the reflection behind a skill is no longer valid; its id only if the caller may see it."""
+class Staleness(Struct, frozen=True):
+    """Why the reflection behind a skill is no longer valid."""
 
     reason: StaleReason
-    reflection_id: str | None
+    reflection_id: str | None = None
+    """Missing if you may not see it."""
 
 
 def find_stale(ctx: Context, session: Session, versions: Iterable[SkillVersion]) -> dict[str, Staleness]:

@@ -1,9 +1,11 @@
 """Apply pages of changes of another store: verify and merge each in one transaction, with an outcome per change."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.features.graph.depth import raise_synced_depths
 from holdfast.features.sync.merge_changes import ChangeMerger, Outcome
@@ -26,6 +28,22 @@ class RejectedChange(NamedTuple):
 
     change: Change
     reason: Reason
+    detail: str
+
+
+MAX_ERRORS = 100
+"""Rejected changes listed in a response; all of them are in quarantine."""
+
+
+class RejectedChangeView(Struct, frozen=True, kw_only=True):
+    """A change that one of the stores rejected."""
+
+    by: Literal["here", "there"]
+    kind: str
+    record: str
+    origin: str
+    number: int
+    reason: str
     detail: str
 
 
@@ -91,6 +109,21 @@ class SyncResult:
         """The changes that stayed rejected."""
         return list(self.rejected_by_name.values())
 
+    def describe_rejected(self, by: Literal["here", "there"]) -> list[RejectedChangeView]:
+        """Describe the first changes that stayed rejected."""
+        return [
+            RejectedChangeView(
+                by=by,
+                kind=one.change.kind,
+                record=one.change.record,
+                origin=one.change.origin,
+                number=one.change.n,
+                reason=one.reason,
+                detail=one.detail,
+            )
+            for one in self.list_rejected[:MAX_ERRORS]
+        ]
+
     def note(self, change: Change, outcome: Outcome) -> None:
         name = ChangeId(change.origin, change.n)
         self.applied.add(name)
@@ -110,6 +143,31 @@ class SyncResult:
     def memory_count(self) -> int:
         """Count new and changed memories."""
         return len(self.new | (self.updated - self._new_ids))
+
+
+class Endpoint(Protocol):
+    """One side of an exchange, a local store or a server: it reads changes for the other and applies the other's."""
+
+    def read_handshake(self) -> Handshake:
+        """Return its current identity and version vector."""
+
+    def get_cursor(self, sender: Handshake) -> int:
+        """Return its cursor in the journal of another store."""
+
+    def read_changes(self, after: int, known: Mapping[str, int], limit: int) -> Page:
+        """Read a page of its journal after a sequence number, without known changes."""
+
+    def apply_changes(self, page: Page, sender: Handshake, result: SyncResult) -> None:
+        """Apply a page in one transaction, durable on return; record the outcome of each change."""
+
+    def open_dry_run(self) -> AbstractContextManager["Endpoint"]:
+        """Return the same endpoint for a dry run: everything applied is rolled back on exit."""
+
+    def find_forked_origins(self, asker: Handshake) -> frozenset[str]:
+        """Find the origins whose changes differ between it and another store."""
+
+    def forget_handshake(self) -> None:
+        """Forget the cached handshake: the other side changed its replica id."""
 
 
 class ChangeApplier:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from holdfast.features.sync import read_changes, record_snapshots, status_store
+from msgspec import Struct
+
+from holdfast.features.sync import read_changes, record_snapshots, status
 from holdfast.features.sync.peers.store import list_peers
 from holdfast.features.webhooks.service import slowest_position
 from holdfast.kernel.context import Context
@@ -32,7 +34,7 @@ from holdfast.kernel.journal.replay import ReplayChange, list_changes, pack_comp
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records.merge import FieldState
 from holdfast.kernel.storage.port import Session
-from holdfast.kernel.timestamps import DAY, RECORD_SNAPSHOT
+from holdfast.kernel.timestamps import DAY, RECORD_SNAPSHOT, Time
 
 WINDOW_ENTRIES = 500
 """Entries compacted in one transaction; limits how long other writers wait."""
@@ -55,7 +57,7 @@ class CompactStep(NamedTuple):
 
 def find_acknowledged(session: Session, head: int) -> AcknowledgedUpto:
     """Find how much of the journal every enrolled peer has and every subscription has delivered."""
-    peer_info = status_store.list_peer_info(session)
+    peer_info = status.list_peer_info(session)
     waits = [(peer_info[one.node].followed if one.node in peer_info else 0, one.name) for one in list_peers(session)]
     if (place := slowest_position(session)) is not None:
         waits.append((place, "a subscription"))
@@ -216,27 +218,35 @@ def count_older(session: Session, after: int, before: int) -> int:
     return int(row[0])
 
 
-class Compaction(NamedTuple):
-    """What was compacted, and what blocks further compaction."""
-
-    dropped: int
+class CompactResult(Struct, frozen=True, kw_only=True):
+    folded: int
+    """Journal entries removed; the final state of each record is kept."""
     records: int
-    before: JournalSize
-    after: JournalSize
-    floor: CompactionPoint | None
+    """Records whose history was compacted to one state."""
+    entries: int
+    """Remaining entries."""
+    bytes_before: int
+    bytes_after: int
+    """Size of the journal text, in characters."""
     held_back: int
-    """Entries old enough to compact that a peer does not have yet."""
-    slowest_peer: str | None
+    """Entries old enough to compact that an enrolled peer or a subscription does not have yet."""
+    waits_for: str | None = None
+    """The peer that is furthest behind, or a subscription."""
+    floor: int
+    """The compaction point: history up to this change is compacted."""
+    since: Time | None = None
+    """When full history begins."""
+    dry_run: bool
 
 
-def compact(ctx: Context, older_than_days: int, *, dry_run: bool = False) -> Compaction:
+def compact(ctx: Context, older_than_days: int, *, dry_run: bool = False) -> CompactResult:
     """Compact entries older than `older_than_days` that every enrolled peer has, in bounded transactions."""
     ctx.caller.require_all_namespaces()
     with open_dry_run(ctx) if dry_run else nullcontext(ctx) as there:
-        return _compact_steps(there, ctx.now() - older_than_days * DAY)
+        return _compact_steps(there, ctx.now() - older_than_days * DAY, dry_run=dry_run)
 
 
-def _compact_steps(ctx: Context, until: int) -> Compaction:
+def _compact_steps(ctx: Context, until: int, *, dry_run: bool) -> CompactResult:
     with ctx.reading() as session:
         before, reach = (read_size(session), find_acknowledged(session, journal.get_head(session).seq))
         first = _floor_seq(session)
@@ -247,8 +257,19 @@ def _compact_steps(ctx: Context, until: int) -> Compaction:
     with ctx.reading() as session:
         floor = get_compaction_point(session)
         held_back = count_older(session, max(reach.seq, _floor_seq(session)), until)
-        slowest = reach.slowest_peer if held_back else None
-        return Compaction(dropped, len(records), before, read_size(session), floor, held_back, slowest)
+        after = read_size(session)
+    return CompactResult(
+        folded=dropped,
+        records=len(records),
+        entries=after.entries,
+        bytes_before=before.chars,
+        bytes_after=after.chars,
+        held_back=held_back,
+        waits_for=reach.slowest_peer if held_back else None,
+        floor=floor.seq if floor else 0,
+        since=floor.recorded_at if floor else None,
+        dry_run=dry_run,
+    )
 
 
 def _compact_step(ctx: Context, upto: int, until: int) -> CompactStep | None:

@@ -1,8 +1,9 @@
 """Conflicts: concurrent values that lost. Derived from the field versions, so they are equal on every node."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.memories.read_memories import visibility_clauses
@@ -13,43 +14,57 @@ from holdfast.kernel.journal.kinds import KINDS, MEMORY, Kind
 from holdfast.kernel.journal.title_groups import load_members, read_members, regroup, title_key
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions, merge
+from holdfast.kernel.records.fields import PRIVATE, Named, computed
 from holdfast.kernel.records.merge import AWAITED, MAX_CONFLICTS_PER_FIELD, canonical_json
-from holdfast.kernel.storage.port import Row, Session, SqlPart
-from holdfast.kernel.timestamps import Stamp
+from holdfast.kernel.storage.port import Row, Session
+from holdfast.kernel.timestamps import Stamp, Time
 
 
-class Conflict(NamedTuple):
+class Conflict(Struct, frozen=True):
     """A concurrent value of a field that lost and that no later edit replaced."""
 
     id: str
     kind: str
-    record: str
-    about: str
-    cell: str
-    stamp: Stamp
-    found_at: int
+    record: Annotated[str, PRIVATE]
+    about: Annotated[str, Named("memory_id")]
+    cell: Annotated[str, Named("field")]
+    stamp: Annotated[Stamp, PRIVATE]
+    found_at: Time
     namespace: str
     title: str
 
 
+class ConflictSide(Struct, frozen=True):
+    """One value of a conflict and its author."""
+
+    record: Annotated[str, Named("memory_id")]
+    stamp: Annotated[Stamp, PRIVATE]
+    value: Any
+    actor: str | None = None
+
+    @computed
+    def origin(self) -> str:
+        return self.stamp.origin
+
+    @computed
+    def at(self) -> Time:
+        return (self.stamp.time >> 16) * 1000
+
+
 def list_conflicts(session: Session, caller: Caller, *, limit: int, skip: int) -> tuple[list[Conflict], int]:
     """List the conflicts visible to the caller, newest first, with their total."""
-    parts, params = _filter_visible(caller)
+    parts, params = visibility_clauses(caller)
     rows = session.select(("conflict_select", *parts, "conflict_select.page"), params | {"limit": limit, "skip": skip})
     total = session.select(("conflict_count", *parts), params)
     return [_to_conflict(row) for row in rows], int(total[0][0])
 
 
 def get_conflict(session: Session, caller: Caller, id: str) -> Conflict:
-    parts, params = _filter_visible(caller)
+    parts, params = visibility_clauses(caller)
     rows = session.select(("conflict_select", *parts, "conflict_select.one"), params | {"conflict": id})
     if not rows:
         raise NotFound(f"No conflict {id!r}: it may have been resolved already.", id=id)
     return _to_conflict(rows[0])
-
-
-def _filter_visible(caller: Caller) -> tuple[list[SqlPart], dict[str, Any]]:
-    return visibility_clauses(caller)
 
 
 def _to_conflict(row: Row) -> Conflict:
@@ -57,28 +72,14 @@ def _to_conflict(row: Row) -> Conflict:
     return Conflict(id, kind, record, about, cell, Stamp(at, origin), found_at, namespace, title)
 
 
-class ConflictSide(NamedTuple):
-    """One value of a conflict and its author."""
-
-    record: str
-    stamp: Stamp
-    value: Any
-    actor: str | None
-
-
-class ConflictSides(NamedTuple):
-    shown: ConflictSide
-    lost: ConflictSide
-
-
-def get_sides(session: Session, caller: Caller, conflict: Conflict) -> ConflictSides:
+def get_sides(session: Session, caller: Caller, conflict: Conflict) -> tuple[ConflictSide, ConflictSide]:
     """Return the shown and the lost value; both must be visible to the caller."""
     kind = KINDS[conflict.kind]
     if kind is MEMORY:
         others = [row[0] for row in session.rows("title_group_with_self", id=conflict.record)]
         states = {
             member.own_record.id: member.all_states.get(conflict.cell)
-            for member in read_members(session, others, visibility=_filter_visible(caller))
+            for member in read_members(session, others, visibility=visibility_clauses(caller))
         }
     else:
         row, raw = (session.row(f"{kind.name}_{what}", id=conflict.record) for what in ("get", "field_versions"))
@@ -87,20 +88,17 @@ def get_sides(session: Session, caller: Caller, conflict: Conflict) -> ConflictS
         shows = field_versions.flatten(kind.merge_schema, kind.load(row))
         states = {conflict.record: field_versions.unpack(raw[0], shows).all_states(shows).get(conflict.cell)}
     values = [
-        ConflictSide(id, stamp, value, None)
-        for id, cell in states.items()
-        if cell
-        for stamp, value in cell.values.items()
+        ConflictSide(id, stamp, value) for id, cell in states.items() if cell for stamp, value in cell.values.items()
     ]
     known = [side for side in values if side.value is not AWAITED]
     shown = max(known, key=lambda side: (side.stamp, canonical_json(side.value)))
     lost = next(side for side in known if (side.record, side.stamp) == (conflict.record, conflict.stamp))
-    return ConflictSides(_add_actor(session, conflict.kind, shown), _add_actor(session, conflict.kind, lost))
+    return _add_actor(session, conflict.kind, shown), _add_actor(session, conflict.kind, lost)
 
 
 def _add_actor(session: Session, kind: str, side: ConflictSide) -> ConflictSide:
     row = session.row("change_by_stamp", record=side.record, kind=kind, origin=side.stamp.origin, at=side.stamp.time)
-    return side._replace(actor=row[0] if row else None)
+    return replace(side, actor=row[0]) if row else side
 
 
 def list_title_group(write: Transaction, conflict: Conflict) -> list[str]:

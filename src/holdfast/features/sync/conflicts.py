@@ -1,13 +1,13 @@
 """Show conflicts between concurrent edits and resolve them."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from holdfast.features.memories.read_memories import find_namespaces, require_write_access
 from holdfast.features.memories.store_memory import find_title_holder, number_title, require_free_title
 from holdfast.features.sync import conflict_store
-from holdfast.features.sync.conflict_store import Conflict, ConflictSides
+from holdfast.features.sync.conflict_store import Conflict, ConflictSide
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.journal import journal, title_groups
@@ -20,10 +20,12 @@ from holdfast.kernel.registry.stages import StageEffects
 from holdfast.kernel.storage.port import Session
 
 
-class ConflictDetails(NamedTuple):
-    conflict: Conflict
-    sides: ConflictSides
-    mine: Literal["shown", "other"] | None
+class ConflictDetails(Conflict, frozen=True, kw_only=True):
+    """Two concurrent values of a field: one is shown, the other is kept."""
+
+    shown: ConflictSide
+    other: ConflictSide
+    mine: Literal["shown", "other"] | None = None
     """The value that this store wrote, if it wrote exactly one."""
 
 
@@ -40,66 +42,65 @@ def _load_details(ctx: Context, session: Session, conflict: Conflict) -> Conflic
     sides = conflict_store.get_sides(session, ctx.caller, conflict)
     node = journal.get_head(session).node
     own = [side.stamp.origin.partition(".")[0] == node for side in sides]
-    return ConflictDetails(conflict, sides, None if own[0] == own[1] else "shown" if own[0] else "other")
+    mine: Literal["shown", "other"] = "shown" if own[0] else "other"
+    return ConflictDetails(*astuple(conflict), shown=sides[0], other=sides[1], mine=None if own[0] == own[1] else mine)
 
 
-def resolve_conflict(ctx: Context, id: str, keep: Resolution, value: Any = None) -> tuple[Conflict, str | None]:
+def resolve_conflict(ctx: Context, id: str, keep: Resolution, value: Any = None) -> tuple[ConflictDetails, str | None]:
     """Resolve a conflict. With keep `both`, the other value gets its own memory, whose id is returned."""
     if value is not None and keep != "edited":
         raise Invalid("value: only allowed with keep edited", fields=["keep", "value"])
     with ctx.transaction() as write:
         details = _load_details(ctx, write.session, conflict_store.get_conflict(write.session, ctx.caller, id))
-        memory = write.get(MEMORY, details.conflict.about)
+        memory = write.get(MEMORY, details.about)
         assert memory is not None
         require_write_access(ctx, write, memory)
         if keep == "both":
-            return details.conflict, _keep_both(ctx, write, details)
-        conflict_store.resolve_conflict(write, details.conflict, _choose_value(details, keep, value))
-    return details.conflict, None
+            return details, _keep_both(ctx, write, details)
+        conflict_store.resolve_conflict(write, details, _choose_value(details, keep, value))
+    return details, None
 
 
 def get_resolve_parts(ctx: Context, id: str, keep: Resolution, value: Any = None) -> StageEffects:
     """Describe a resolution for lifecycle hooks: what it stores, deletes or links."""
     with ctx.reading() as session:
-        details = get_conflict(ctx, session, id)
-        conflict, places = details.conflict, [details.conflict.namespace]
+        conflict = get_conflict(ctx, session, id)
+        places = [conflict.namespace]
         if conflict.kind == LINK.name and (row := session.row("link_get", id=conflict.record)):
             link = LINK.load(row)
             places += find_namespaces(ctx, session, [link.source, link.target])
     if conflict.kind != MEMORY.name:
         return StageEffects().add("link", places) if conflict.kind == LINK.name else StageEffects()
     if keep == "both":
-        return StageEffects().add(
-            "store", places, {"id": details.sides.lost.record, conflict.cell: details.sides.lost.value}
-        )
-    stands = _choose_value(details, keep, value)
+        return StageEffects().add("store", places, {"id": conflict.other.record, conflict.cell: conflict.other.value})
+    stands = _choose_value(conflict, keep, value)
     if (conflict.cell, stands) == ("state", "deleted"):
         return StageEffects().add("delete", places)
     moved = [stands] if conflict.cell == "namespace" else []
     return StageEffects().add("store", [*places, *moved], {"id": conflict.about, conflict.cell: stands})
 
 
-def _choose_value(shown: ConflictDetails, keep: Resolution, value: Any) -> Any:
+def _choose_value(conflict: ConflictDetails, keep: Resolution, value: Any) -> Any:
     if keep == "edited":
-        if shown.conflict.cell not in ("content", "title") or not isinstance(value, str):
+        if conflict.cell not in ("content", "title") or not isinstance(value, str):
             raise Invalid("value: keep edited needs a text, and a conflict of content or title", fields=["value"])
-        return validate.content(value) if shown.conflict.cell == "content" else validate.title(value)
+        return validate.content(value) if conflict.cell == "content" else validate.title(value)
     if keep in ("mine", "theirs"):
-        if shown.mine is None:
+        if conflict.mine is None:
             raise Invalid("keep: this store wrote both values or neither: use shown or other", fields=["keep"])
-        keep = shown.mine if keep == "mine" else "other" if shown.mine == "shown" else "shown"
-    return (shown.sides.shown if keep == "shown" else shown.sides.lost).value
+        keep = conflict.mine if keep == "mine" else "other" if conflict.mine == "shown" else "shown"
+    return (conflict.shown if keep == "shown" else conflict.other).value
 
 
-def _keep_both(ctx: Context, write: Transaction, shown: ConflictDetails) -> str:
+def _keep_both(ctx: Context, write: Transaction, conflict: ConflictDetails) -> str:
     """Give the other content its own memory: its existing record if it has one, else a new memory."""
-    conflict, (winner, lost) = shown.conflict, shown.sides
+    lost = conflict.other
     if conflict.kind != "memory" or conflict.cell != "content":
         raise Invalid("keep: both is only possible for two contents of a memory", fields=["keep"])
     together = conflict_store.list_title_group(write, conflict)
     (own,) = [member.own_record for member in title_groups.load_members(write, [lost.record])]
     title = _find_free_title(write, own.namespace, own.title)
-    if winner.record != lost.record and own.content == lost.value:
+    if conflict.shown.record != lost.record and own.content == lost.value:
         title_groups.rename_member(write, lost.record, title, "resolve")
         conflict_store.drop_value(write, [id for id in together if id != lost.record], conflict.cell, lost.value)
         return lost.record

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from holdfast.features.sync import read_changes, restore_fork
 from holdfast.features.sync.apply_changes import (
     ChangeApplier,
+    Endpoint,
     SyncResult,
     find_forked_origins,
     is_different,
     require_different_stores,
 )
-from holdfast.features.sync.endpoint import Endpoint
-from holdfast.features.sync.quarantine.retry import QuarantineRetry
+from holdfast.features.sync.quarantine.service import QuarantineRetry
 from holdfast.features.sync.read_changes import Handshake, Page
 from holdfast.features.sync.restore_fork import RepairResult
 from holdfast.kernel.context import SILENT, Context, Progress

@@ -10,11 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import STANDARD, Policy, Standard
-from holdfast.features.people.erasure_order import ErasureOrder
-from holdfast.features.people.interaction import Interaction, validate_interaction
-from holdfast.features.people.person_namespace import ERASED_NAMESPACE
+from holdfast.features.people.model import ERASED_NAMESPACE, ErasureOrder, Interaction, Principal, validate_interaction
 from holdfast.features.people.personal_records import PersonalRecords, ReceivedRecord
-from holdfast.features.people.principal import Principal
 from holdfast.features.people.resolve_names import list_names
 from holdfast.features.reflections.propagate import ChangeSet
 from holdfast.features.skills import file_contents

@@ -50,9 +50,9 @@ update quarantine set change = :change where origin = :origin and n = :n
 -- name: quarantine_future
 select 1 from quarantine where reason = 'future' limit 1
 -- name: quarantine_list
-select origin, n, reason, detail, change, peer, recorded_at, tried_at, tries from quarantine order by recorded_at, origin, n
+select {quarantine.columns} from quarantine q order by recorded_at, origin, n
 -- name: quarantine_by_reason
-select origin, n, reason, detail, change, peer, recorded_at, tried_at, tries from quarantine where reason = any(:reasons)
+select {quarantine.columns} from quarantine q where reason = any(:reasons)
 order by recorded_at, origin, n
 -- name: conflict_clear
 delete from conflict where record = :record and kind = :kind

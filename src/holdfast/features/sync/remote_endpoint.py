@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.features.sync import read_changes, status, wire
-from holdfast.features.sync.apply_changes import RejectedChange, SyncResult
-from holdfast.features.sync.endpoint import Endpoint
+from holdfast.features.sync.apply_changes import Endpoint, RejectedChange, SyncResult
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers.client import MAX_MESSAGE_BYTES, PeerClient
 from holdfast.features.sync.peers.request_signature import (
@@ -25,7 +24,7 @@ from holdfast.features.sync.peers.request_signature import (
 )
 from holdfast.features.sync.peers.request_signature import answer_message as answer_of
 from holdfast.features.sync.read_changes import Handshake, Page
-from holdfast.features.sync.status_store import list_cursors
+from holdfast.features.sync.status import list_cursors
 from holdfast.features.sync.wire import (
     FEED,
     HELLO,

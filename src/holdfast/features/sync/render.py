@@ -1,11 +1,11 @@
-"""Terminal output of sync, conflicts, bundles and compaction."""
+"""Terminal output of sync, conflicts, bundles, compaction, peers and quarantine."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.kernel.terminal import escape, pluralize, print_error, render_table, style
+from holdfast.kernel.terminal import escape, pluralize, print_error, render_table, shorten, style
 
 
 def render_sync(answer: Any) -> Iterator[str]:
@@ -138,3 +138,83 @@ def _format_optional(value: Any) -> str:
 def _format_side(side: Any) -> str:
     text = escape(str(side.value)).replace("\n", " ")
     return text if len(text) <= 40 else text[:39] + "…"
+
+
+def render_peer_token(answer: Any) -> Iterator[str]:
+    yield answer.token
+
+
+def render_peer(answer: Any) -> Iterator[str]:
+    yield f"Peer {escape(answer.name)}{_format_url(answer)}"
+    yield f"  reads:  {_format_patterns(answer.tell)}"
+    yield f"  writes: {_format_patterns(answer.take)}{_format_admin(answer)}"
+
+
+def render_peer_removal(answer: Any) -> Iterator[str]:
+    yield f"Removed peer {escape(answer.name)}. Data it sent before stays."
+
+
+def render_peer_certificate(answer: Any) -> Iterator[str]:
+    yield f"Wrote {escape(answer.certificate)} and its key, signed by {escape(answer.ca)}"
+    yield f"sha256:{answer.fingerprint}"
+
+
+def _format_url(answer: Any) -> str:
+    return "" if answer.url is UNSET else f" at {escape(answer.url)}"
+
+
+def _format_admin(answer: Any) -> str:
+    return ", admin" if answer.admin else ""
+
+
+def _format_patterns(patterns: list[str]) -> str:
+    return ", ".join(escape(pattern) for pattern in patterns) or "nothing"
+
+
+def render_quarantine(answer: Any) -> Iterator[str]:
+    if not answer.quarantined:
+        yield "The quarantine is empty."
+        return
+    rows = (
+        (
+            one.id,
+            one.reason,
+            escape(one.kind),
+            escape(one.record),
+            _get_sender(one),
+            str(one.tries),
+            shorten(one.detail, 60),
+        )
+        for one in answer.quarantined
+    )
+    yield from render_table(rows, ("ID", "REASON", "KIND", "RECORD", "FROM", "TRIES", "DETAIL"))
+    if answer.total > answer.count:
+        yield f"{answer.count} of {answer.total}"
+
+
+def render_quarantined_change(answer: Any) -> Iterator[str]:
+    yield style(f"{escape(answer.kind)} {escape(answer.record)}: {answer.reason}", bold=True)
+    yield escape(answer.detail)
+    yield f"change {answer.number} of {escape(answer.origin)}, {escape(answer.action)} by {escape(answer.actor)}"
+    yield f"made {answer.made_at}, sent by {_get_sender(answer)}"
+    yield f"in quarantine since {answer.kept_at}, tried {pluralize(answer.tries, 'time')}, last {answer.tried_at}"
+    if answer.says is not UNSET:
+        yield escape(answer.says)
+
+
+def render_quarantine_retry(answer: Any) -> Iterator[str]:
+    yield f"{answer.applied} applied, {answer.rejected} still in quarantine"
+    for one in answer.outcomes:
+        if one.outcome == "rejected":
+            text = f"rejected: {escape(one.kind)} {escape(one.record)}: {escape(one.detail)} [{one.reason}]"
+            yield style(text, fg="red")
+
+
+def render_quarantine_drop(answer: Any) -> Iterator[str]:
+    for one in answer.dropped:
+        change = f"change {one.number} of {escape(one.origin)}"
+        yield f"Dropped {escape(one.kind)} {escape(one.record)}, {change} [{one.reason}]"
+
+
+def _get_sender(one: Any) -> str:
+    return escape(one.peer if one.peer_name is UNSET else one.peer_name)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.features.sync import read_changes
-from holdfast.features.sync.endpoint import Endpoint
+from holdfast.features.sync.apply_changes import Endpoint
 from holdfast.features.sync.read_changes import Handshake, VectorEntry
 from holdfast.features.sync.validate_changes import is_signed
 from holdfast.kernel.context import Context

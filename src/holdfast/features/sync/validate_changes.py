@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.namespaces.model import RULES, Policy, Rules
-from holdfast.features.skills import paths as skill_paths
+from holdfast.features.skills import files as skill_files
 from holdfast.features.skills.model import Skill, SkillVersion, is_manifest, skill_id, version_id
 from holdfast.features.sync.record_snapshots import RecordSnapshot, decode_fields
 from holdfast.kernel.errors import HoldfastError, Invalid
@@ -212,9 +212,9 @@ def _must_be_skill_files(version: SkillVersion) -> None:
         if file.size < 0:
             raise Invalid("files: a size must be at least 0", fields=["files"])
         together += file.size
-        skill_paths.validate_path(file.path)
-        skill_paths.check_limits(file.path, file.size, number, together)
-    skill_paths.reject_collisions(file.path for file in version.files)
+        skill_files.validate_path(file.path)
+        skill_files.check_limits(file.path, file.size, number, together)
+    skill_files.reject_collisions(file.path for file in version.files)
     manifests = [file for file in version.files if file.kind == "manifest"]
     if len(manifests) != 1 or not is_manifest(manifests[0].path):
         raise Invalid("files: a skill needs exactly one manifest", fields=["files"])

@@ -11,14 +11,13 @@ from holdfast.features.graph.model import ALIAS
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories.grant import GRANT
 from holdfast.features.namespaces.model import POLICY, STANDARD
-from holdfast.features.people import read_interactions as interactions
-from holdfast.features.people.interaction import INTERACTION
-from holdfast.features.people.principal import PRINCIPAL
+from holdfast.features.people import interactions
+from holdfast.features.people.model import INTERACTION, PRINCIPAL
 from holdfast.features.reflections.invalidation import INVALIDATION, Invalidation
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import read_skills as skills
 from holdfast.features.skills.model import SkillVersion
-from holdfast.features.transfer import memory_rows, record_rows, schema_v1
+from holdfast.features.transfer import record_rows, schema_v1
 from holdfast.features.transfer.local_table_rows import RowFormat, list_formats
 from holdfast.kernel.context import Context, is_under
 from holdfast.kernel.journal.kinds import LINK, Kind, load_memory
@@ -239,7 +238,7 @@ def _memory_rows(ctx: Context, session: Session, under: str | None) -> Iterator[
     ):
         uses = memories.read_access_counts(session, [row[0] for row in page])
         for row in page:
-            yield memory_rows.memory_row(load_memory(row), uses.get(row[0], (0, 0)))
+            yield record_rows.memory_row(load_memory(row), uses.get(row[0], (0, 0)))
         after, done = page[-1][0], done + len(page)
         ctx.progress(done, done, "exporting")
 

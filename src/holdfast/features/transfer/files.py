@@ -12,12 +12,13 @@ from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.features.sync.bundles.service import create_file, open_file
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.exporter import Row, export_rows
+from holdfast.features.transfer.import_state import Options
 from holdfast.features.transfer.importer import PROGRESS_STEP, Importer, ImportReport, RejectedRow
-from holdfast.features.transfer.model import Options
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, Invalid
 from holdfast.kernel.journal.dry_run import open_dry_run
@@ -34,14 +35,14 @@ SHARED_TRANSACTION = ("entities", "links", "namespaces", "grants", "invalidation
 """Arrays imported in one transaction: the notices that a link creates depend on the others."""
 
 
-class WriteResult(NamedTuple):
-    """Size and row counts of a written export."""
-
+class ExportFileResult(Struct, frozen=True, kw_only=True):
+    file: str
     bytes: int
-    counts: dict[str, int]
+    arrays: dict[str, int]
+    """Number of rows per array."""
 
 
-def write_export(ctx: Context, file: str, under: str | None = None) -> WriteResult:
+def write_export(ctx: Context, file: str, under: str | None = None) -> ExportFileResult:
     """Write an export of one snapshot, row by row. Leaves a complete file or none."""
     must_be_local(ctx, "file")
     counts: dict[str, int] = {}
@@ -52,7 +53,7 @@ def write_export(ctx: Context, file: str, under: str | None = None) -> WriteResu
             size += _write_rows(to, value, name, counts) if isinstance(value, Iterator) else to.write(_encode(value))
             before = b",\n"
         size += to.write(b"}\n")
-    return WriteResult(size, counts)
+    return ExportFileResult(file=file, bytes=size, arrays=counts)
 
 
 def _write_rows(to: BinaryIO, rows: Iterator[Row], name: str, counts: dict[str, int]) -> int:

@@ -16,9 +16,8 @@ from holdfast.features.memories.store_memory import (
     store_draft,
 )
 from holdfast.features.reflections.propagate import ChangeSet
-from holdfast.features.transfer import memory_rows
-from holdfast.features.transfer.import_state import ImportState
-from holdfast.features.transfer.model import Outcome
+from holdfast.features.transfer import record_rows
+from holdfast.features.transfer.import_state import ImportState, Outcome
 from holdfast.kernel.context import RESERVED_AGENTS, validate_agent_id
 from holdfast.kernel.errors import Conflict, Forbidden, TitleTaken
 from holdfast.kernel.journal.kinds import MEMORY
@@ -41,7 +40,7 @@ def read_memory(state: ImportState, raw: Any) -> Memory:
 def _parse_memory(
     state: ImportState, raw: Any, memory_state: Literal["live", "archived"]
 ) -> tuple[Memory, tuple[int, int]]:
-    memory, used = memory_rows.parse_memory(
+    memory, used = record_rows.parse_memory(
         raw,
         memory_state,
         agent=state.ctx.caller.agent,

@@ -1,7 +1,7 @@
-"""State of an import: checks of rights, ids resolved in this store, and the write of a record."""
+"""Options and state of an import: checks of rights, ids resolved in this store, and the write of a record."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,18 +10,33 @@ from holdfast.features.memories import read_memories as memories
 from holdfast.features.memories import store_memory
 from holdfast.features.memories.grant import GRANT
 from holdfast.features.memories.read_memories import require_write_access
-from holdfast.features.namespaces.service import EVERYWHERE
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
 from holdfast.features.transfer import schema_v1
 from holdfast.features.transfer.exporter import Row, make_extra_key
-from holdfast.features.transfer.model import Options, Outcome
 from holdfast.features.transfer.schema_v1 import read_timestamp
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Forbidden, NotFound
 from holdfast.kernel.journal.kinds import MEMORY, Kind
 from holdfast.kernel.journal.transaction import Transaction
 from holdfast.kernel.records import field_versions
-from holdfast.kernel.records.memory import Memory
+from holdfast.kernel.records.memory import Memory, OnConflict
 from holdfast.kernel.records.merge import canonical_json
+from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
+
+Outcome = Literal["imported", "merged", "unchanged", "older"]
+"""imported: new. merged: changed an existing record. unchanged: identical. older: a later state exists."""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    preserve_timestamps: bool = True
+    trust_source: bool = True
+    """Keep the owners from the file; otherwise the importer becomes the owner."""
+    on_conflict: OnConflict = "merge"
+    check_rights: bool = False
+    """Require the caller's write permission for every record, not only reach."""
+    scope: PeerScope = FULL_SCOPE
+    """Namespaces accepted from the sending peer."""
+
 
 R = TypeVar("R", bound=Struct)
 
@@ -76,6 +91,11 @@ class ImportState:
         check(after)
         self.write.change(kind, known, after, "import")
         return "merged"
+
+    def save_record(self, array: str, kind: Kind[R], record: Any, rest: Row) -> Outcome:
+        """Add a record or replace an older state, with the unknown fields of its row."""
+        known = self.write.get(kind, record.id)
+        return self.keep_extras(array, record.id, rest, self.put_record(kind, known, self.set_times(record)))
 
     def resolve_memory(self, id: str, field: str) -> str:
         """Id in this store of a memory of the file. Raises NotFound if it is missing."""

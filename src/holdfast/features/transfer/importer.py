@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from holdfast.features.namespaces.service import EVERYWHERE
-from holdfast.features.transfer import import_access, import_graph, import_memories, import_skills, schema_v1
+from holdfast.features.namespaces.resolve_rules import EVERYWHERE
+from holdfast.features.transfer import import_memories, import_records, schema_v1
 from holdfast.features.transfer.exporter import Row, make_extra_key
-from holdfast.features.transfer.import_local_tables import import_local_row
-from holdfast.features.transfer.import_state import ImportState
+from holdfast.features.transfer.import_state import ImportState, Options, Outcome
 from holdfast.features.transfer.local_table_rows import list_formats
-from holdfast.features.transfer.model import Options, Outcome
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import HoldfastError, StoreError
 from holdfast.kernel.journal.transaction import Transaction
@@ -78,19 +76,19 @@ class Importer:
         self._importers: dict[str, Callable[[ImportState, Any], Outcome]] = {
             "memories": partial(import_memories.import_memory, memory_state="live"),
             "archived": partial(import_memories.import_memory, memory_state="archived"),
-            "agents": import_access.import_agent,
-            "entities": import_graph.import_entity,
-            "links": import_graph.import_link,
-            "namespaces": import_access.import_namespace,
-            "grants": import_access.import_grant,
-            "notices": import_access.import_notice,
-            "policies": import_access.import_policy,
-            "principals": import_access.import_principal,
-            "interactions": import_access.import_interaction,
-            "invalidations": import_graph.import_invalidation,
-            "skill_versions": import_skills.import_skill_version,
-            "skills": import_skills.import_skill,
-            **{name: partial(import_local_row, format=format) for name, format in list_formats().items()},
+            "agents": import_records.import_agent,
+            "entities": import_records.import_entity,
+            "links": import_records.import_link,
+            "namespaces": import_records.import_namespace,
+            "grants": import_records.import_grant,
+            "notices": import_records.import_notice,
+            "policies": import_records.import_policy,
+            "principals": import_records.import_principal,
+            "interactions": import_records.import_interaction,
+            "invalidations": import_records.import_invalidation,
+            "skill_versions": import_records.import_skill_version,
+            "skills": import_records.import_skill,
+            **{name: partial(import_records.import_local_row, format=one) for name, one in list_formats().items()},
         }
 
     @property

@@ -5,11 +5,11 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from msgspec import Meta, Struct
 
 from holdfast.features.memories.operations.core import OnConflictField
-from holdfast.features.sync.operations.bundles import BundlePath
+from holdfast.features.sync.operations.sync import BundlePath
 from holdfast.features.transfer import exporter, importer
-from holdfast.features.transfer.files import read_export, write_export
+from holdfast.features.transfer.files import ExportFileResult, read_export, write_export
+from holdfast.features.transfer.import_state import Options
 from holdfast.features.transfer.importer import OUTCOMES, ImportReport
-from holdfast.features.transfer.model import Options
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
@@ -158,7 +158,7 @@ def import_(ctx: Context, request: Import, progress: Progress) -> ImportResult:
     return _build_result(request, report, len(report.rejected))
 
 
-def _options(request: "Import | ImportFile") -> "Options":
+def _options(request: "Import | ImportFile") -> Options:
     return Options(
         preserve_timestamps=request.preserve_timestamps,
         trust_source=request.trust_source,
@@ -166,7 +166,7 @@ def _options(request: "Import | ImportFile") -> "Options":
     )
 
 
-def _build_result(request: "Import | ImportFile", report: "ImportReport", rejected_count: int) -> ImportResult:
+def _build_result(request: "Import | ImportFile", report: ImportReport, rejected_count: int) -> ImportResult:
     memories = [report.counts[name] for name in ("memories", "archived") if name in report.counts]
     return ImportResult(
         **{name: sum(counts[name] for counts in memories) for name in OUTCOMES},
@@ -191,13 +191,6 @@ class ExportFile(Request, frozen=True):
     namespace: Annotated[Namespace, Meta(description="Only this namespace and those below it.")] | None = None
 
 
-class ExportFileResult(Struct, frozen=True, kw_only=True):
-    file: str
-    bytes: int
-    arrays: dict[str, int]
-    """Number of rows per array."""
-
-
 @operation(
     Effect.READ,
     "POST /api/v1/export/file",
@@ -219,8 +212,7 @@ def export_file(ctx: Context, request: ExportFile, progress: Progress) -> Export
 
     The file is readable by its owner only and appears when it is complete.
     """
-    result = write_export(ctx, request.file, request.namespace)
-    return ExportFileResult(file=request.file, bytes=result.bytes, arrays=result.counts)
+    return write_export(ctx, request.file, request.namespace)
 
 
 class ImportFile(Request, frozen=True):

@@ -1,7 +1,6 @@
 """Export envelope, version 1: its arrays, and the typed row of each.
 
-Known fields become a typed row; unknown fields are stored and written again. memory_rows.py and record_rows.py convert
-records to rows.
+Known fields become a typed row; unknown fields are stored and written again. record_rows.py converts records to rows.
 """
 
 from typing import Annotated, Any, Literal, TypeVar
@@ -9,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.people.interaction import Decision, Texts
+from holdfast.features.people.model import Decision, Texts
 from holdfast.features.reflections.invalidation import Cause, Status
 from holdfast.features.skills.model import MAX_FILES
 from holdfast.kernel.errors import Invalid

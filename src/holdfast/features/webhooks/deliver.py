@@ -13,12 +13,10 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from holdfast.features.history.change_view import build_change, find_namespace, matches_filter
 from holdfast.features.history.event import TEST_EVENT
-from holdfast.features.history.service import read_feed
-from holdfast.features.webhooks import signature as webhook_signature
+from holdfast.features.history.service import build_change, find_namespace, matches_filter, read_feed
 from holdfast.features.webhooks import store as subscription_store
 from holdfast.features.webhooks.model import (
     GONE,
@@ -32,6 +30,7 @@ from holdfast.features.webhooks.model import (
     is_permanent,
     message_id,
     retry_delay,
+    sign_headers,
 )
 from holdfast.features.webhooks.service import get_subscription, writing
 from holdfast.kernel.context import Caller, Context
@@ -352,7 +351,7 @@ def send_event(webhook: WebhookClient, one: Subscription, item: PendingEvent, no
         "Content-Type": "application/json",
         "User-Agent": f"holdfast/{__version__}",
         "X-AI-Memory-Correlation-Id": id,
-        **webhook_signature.sign_headers(one.secret, id, now // SECOND, body),
+        **sign_headers(one.secret, id, now // SECOND, body),
     }
     try:
         return _judge_answer(webhook, webhook.post(body, headers))
@@ -369,13 +368,18 @@ def _judge_answer(webhook: WebhookClient, answer: WebhookResponse) -> AttemptRes
     return AttemptResult(answer.status, f"{webhook.host} {what}.", answer.retry_after, is_permanent(answer.status))
 
 
-class TrialResult(NamedTuple):
-    subscription: Subscription
-    result: AttemptResult
+class SubscriptionTestResult(Struct, frozen=True, kw_only=True):
+    """The receiver's answer to a test event."""
+
+    id: str
+    ok: bool
+    status: int | None = None
+    """HTTP status of the receiver."""
+    error: str | None = None
     milliseconds: int
 
 
-def send_test(ctx: Context, id: str) -> TrialResult:
+def send_test(ctx: Context, id: str) -> SubscriptionTestResult:
     """Send a test event once and return the outcome. Records nothing."""
     with ctx.reading() as session:
         one = get_subscription(ctx, session, id)
@@ -385,4 +389,7 @@ def send_test(ctx: Context, id: str) -> TrialResult:
     )
     started = monotonic()
     result = send_event(WebhookClient(one.url, ctx.webhook_limits), one, item, ctx.now())
-    return TrialResult(one, result, int((monotonic() - started) * 1000))
+    took = int((monotonic() - started) * 1000)
+    return SubscriptionTestResult(
+        id=id, ok=result.error is None, status=result.status, error=result.error, milliseconds=took
+    )

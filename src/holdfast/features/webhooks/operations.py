@@ -1,17 +1,19 @@
 """Operations on webhook subscriptions."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from holdfast.features.history.operations.journal import AfterSequence, EventAgent, EventNames, EventNamespace
 from holdfast.features.webhooks import deliver
 from holdfast.features.webhooks import service as subscription_service
-from holdfast.features.webhooks.model import Delivery, Subscription
+from holdfast.features.webhooks.model import Delivery, Outcome, Subscription
+from holdfast.features.webhooks.service import SubscriptionReplayResult
 from holdfast.kernel.context import Context
+from holdfast.kernel.records.fields import PRIVATE, Named, computed
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import TimeText, format_time, format_timestamp
 
 SubscriptionId = Annotated[
     str, Meta(min_length=1, max_length=64, description="Id of the subscription.", extra={"argument": True})
@@ -42,54 +44,13 @@ class Subscribe(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class SubscriptionView(Struct, frozen=True, kw_only=True):
-    id: str
-    agent_id: str
-    url: str
-    events: list[str]
-    namespace: str | UnsetType = UNSET
-    agent_filter: str | UnsetType = UNSET
-    state: Literal["active", "ended"]
-    why: str | UnsetType = UNSET
-    """Why it ended."""
-    place: int
-    """Last change that was delivered, skipped or given up."""
-    delivered: int
-    dead: int
-    """Number of dead letters."""
-    next_try_at: TimeText | UnsetType = UNSET
-    last_error: str | UnsetType = UNSET
-    last_at: TimeText | UnsetType = UNSET
-    created_at: TimeText
+class SubscribeResult(Subscription, frozen=True, kw_only=True):
+    is_generated: Annotated[bool, PRIVATE]
 
-
-class SubscribeResult(SubscriptionView, frozen=True, kw_only=True):
-    secret: str | UnsetType = UNSET
-    """The generated secret, shown only once."""
-
-
-def _view_fields(one: "Subscription") -> dict[str, object]:
-    return {
-        "id": one.id,
-        "agent_id": one.agent,
-        "url": one.url,
-        "events": list(one.events),
-        "namespace": one.namespace or UNSET,
-        "agent_filter": one.by_agent or UNSET,
-        "state": one.state,
-        "why": one.why or UNSET,
-        "place": one.place,
-        "delivered": one.delivered,
-        "dead": one.dead,
-        "next_try_at": format_timestamp(one.ready_at) if one.last_error and one.state == "active" else UNSET,
-        "last_error": one.last_error or UNSET,
-        "last_at": format_time(one.last_at),
-        "created_at": format_timestamp(one.created_at),
-    }
-
-
-def subscription_view(one: "Subscription") -> SubscriptionView:
-    return SubscriptionView(**_view_fields(one))  # type: ignore[arg-type]
+    @computed
+    def generated_secret(self) -> Annotated[str, Named("secret")] | None:
+        """The generated secret, shown only once."""
+        return self.secret if self.is_generated else None
 
 
 @operation(
@@ -114,11 +75,16 @@ def subscribe(ctx: Context, request: Subscribe) -> SubscribeResult:
     Changes are sent in order, and only those that you may see. Not available over MCP: a model must not decide where
     memories are sent.
     """
-    parameters = subscription_service.SubscribeRequest(
-        request.url, request.events, request.namespace, request.agent_filter, request.secret, request.after
+    subscription = subscription_service.subscribe(
+        ctx,
+        request.url,
+        request.events,
+        namespace=request.namespace,
+        agent=request.agent_filter,
+        secret=request.secret,
+        after=request.after,
     )
-    subscription, secret = subscription_service.subscribe(ctx, parameters)
-    return SubscribeResult(**_view_fields(subscription), secret=secret or UNSET)  # type: ignore[arg-type]
+    return SubscribeResult(**asdict(subscription), is_generated=request.secret is None)
 
 
 class SubscriptionList(Request, frozen=True):
@@ -126,7 +92,7 @@ class SubscriptionList(Request, frozen=True):
 
 
 class SubscriptionPage(Struct, frozen=True, kw_only=True):
-    subscriptions: list[SubscriptionView]
+    subscriptions: list[Subscription]
     count: int
 
 
@@ -142,7 +108,7 @@ def subscription_list(ctx: Context, request: SubscriptionList) -> SubscriptionPa
     """List your subscriptions, without secrets; admins of the store see all."""
     with ctx.reading() as session:
         found = subscription_service.list_subscriptions(ctx, session, request.limit)
-    return SubscriptionPage(subscriptions=[subscription_view(one) for one in found], count=len(found))
+    return SubscriptionPage(subscriptions=found, count=len(found))
 
 
 class Unsubscribe(Request, frozen=True):
@@ -167,9 +133,6 @@ def unsubscribe(ctx: Context, request: Unsubscribe) -> UnsubscribeResult:
     return UnsubscribeResult(id=subscription_service.unsubscribe(ctx, request.id).id, removed=True)
 
 
-OutcomeName = Literal["waiting", "delivered", "dead"]
-
-
 class SubscriptionDeliveries(Request, frozen=True):
     id: (
         Annotated[
@@ -177,40 +140,13 @@ class SubscriptionDeliveries(Request, frozen=True):
         ]
         | None
     ) = None
-    state: Annotated[list[OutcomeName], Meta(max_length=3, description="Only these states; dead: given up.")] = []
+    state: Annotated[list[Outcome], Meta(max_length=3, description="Only these states; dead: given up.")] = []
     limit: Limit = 100
 
 
-class DeliveryView(Struct, frozen=True, kw_only=True):
-    subscription_id: str
-    seq: int
-    event: str
-    record: str
-    state: OutcomeName
-    attempts: int
-    status: int | UnsetType = UNSET
-    """Last HTTP status of the receiver."""
-    error: str | UnsetType = UNSET
-    at: TimeText
-
-
 class DeliveryPage(Struct, frozen=True, kw_only=True):
-    deliveries: list[DeliveryView]
+    deliveries: list[Delivery]
     count: int
-
-
-def delivery_view(one: "Delivery") -> DeliveryView:
-    return DeliveryView(
-        subscription_id=one.subscription,
-        seq=one.seq,
-        event=one.event,
-        record=one.record,
-        state=one.state,
-        attempts=one.attempts,
-        status=UNSET if one.status is None else one.status,
-        error=one.error or UNSET,
-        at=format_timestamp(one.at),
-    )
 
 
 @operation(
@@ -218,7 +154,7 @@ def delivery_view(one: "Delivery") -> DeliveryView:
     "GET /api/v1/subscriptions/deliveries",
     cli=("webhook", "deliveries"),
     aliases=("subscription deliveries",),
-    human="holdfast.features.webhooks.render:render_deliveries",
+    columns=("subscription_id", "seq", "event", "state", "attempts", "status", "error"),
     examples=(
         Example({"state": ["dead"]}),
         Example({"id": UNKNOWN_ID}, error="NOT_FOUND"),
@@ -231,7 +167,7 @@ def subscription_deliveries(ctx: Context, request: SubscriptionDeliveries) -> De
     states = request.state or ["waiting", "delivered", "dead"]
     with ctx.reading() as session:
         found = subscription_service.list_deliveries(ctx, session, request.id, states, request.limit)
-    return DeliveryPage(deliveries=[delivery_view(one) for one in found], count=len(found))
+    return DeliveryPage(deliveries=found, count=len(found))
 
 
 class SubscriptionReplay(Request, frozen=True):
@@ -245,20 +181,11 @@ class SubscriptionReplay(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class SubscriptionReplayResult(Struct, frozen=True, kw_only=True):
-    id: str
-    place: int
-    """Everything after this change is sent or resent."""
-    requeued: int
-    """Number of requeued dead letters; they are sent first."""
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/subscriptions/{id}/replay",
     cli=("webhook", "replay"),
     aliases=("subscription replay", "subscription-replay"),
-    human="holdfast.features.webhooks.render:render_replay",
     examples=(
         Example({"id": UNKNOWN_ID, "since": 0}, error="NOT_FOUND"),
         Example({"id": UNKNOWN_ID}, error="VALIDATION_FAILED"),
@@ -268,10 +195,9 @@ class SubscriptionReplayResult(Struct, frozen=True, kw_only=True):
 )
 def subscription_replay(ctx: Context, request: SubscriptionReplay) -> SubscriptionReplayResult:
     """Resend events after a change, or dead letters; reactivates an ended subscription."""
-    result = subscription_service.replay(
+    return subscription_service.replay(
         ctx, request.id, request.since, request.dead_letters, every_dead=request.all_dead_letters
     )
-    return SubscriptionReplayResult(id=result.subscription.id, place=result.place, requeued=result.requeued)
 
 
 class SubscriptionTest(Request, frozen=True):
@@ -279,31 +205,13 @@ class SubscriptionTest(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class SubscriptionTestResult(Struct, frozen=True, kw_only=True):
-    id: str
-    ok: bool
-    status: int | UnsetType = UNSET
-    """HTTP status of the receiver."""
-    error: str | UnsetType = UNSET
-    milliseconds: int
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/subscriptions/{id}/test",
     cli=("webhook", "test"),
     aliases=("subscription test",),
-    human="holdfast.features.webhooks.render:render_test_delivery",
     examples=(Example({"id": UNKNOWN_ID}, error="NOT_FOUND"), Example({"id": "70de4b95"}, prepared=True)),
 )
-def subscription_test(ctx: Context, request: SubscriptionTest) -> SubscriptionTestResult:
+def subscription_test(ctx: Context, request: SubscriptionTest) -> deliver.SubscriptionTestResult:
     """Post a signed test event once and show the receiver's answer."""
-    tested = deliver.send_test(ctx, request.id)
-    result = tested.result
-    return SubscriptionTestResult(
-        id=tested.subscription.id,
-        ok=result.error is None,
-        status=UNSET if result.status is None else result.status,
-        error=result.error or UNSET,
-        milliseconds=tested.milliseconds,
-    )
+    return deliver.send_test(ctx, request.id)

@@ -3,33 +3,26 @@
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from holdfast.features.history import event
-from holdfast.features.history.event import EventFilter
 from holdfast.features.webhooks import store as subscription_store
-from holdfast.features.webhooks.model import MAX_SUBSCRIPTIONS, Delivery, Outcome, Subscription, SubscriptionStatus
-from holdfast.features.webhooks.signature import new_secret, validate_secret
+from holdfast.features.webhooks.model import (
+    MAX_SUBSCRIPTIONS,
+    Delivery,
+    Outcome,
+    Subscription,
+    SubscriptionStatus,
+    new_secret,
+    validate_secret,
+)
 from holdfast.features.webhooks.store import SUBSCRIPTIONS
 from holdfast.kernel.context import Caller, Context, validate_agent_id
 from holdfast.kernel.errors import Conflict, Invalid, NotFound
 from holdfast.kernel.journal import journal
 from holdfast.kernel.net.ssrf_guard import validate_url
 from holdfast.kernel.storage.port import Session
-
-
-class SubscribeRequest(NamedTuple):
-    """A subscription to create."""
-
-    url: str
-    events: Sequence[str] = ()
-    namespace: str | None = None
-    agent: str | None = None
-    secret: str | None = None
-    after: int | None = None
-    """Start after this change; None: with the next one."""
 
 
 @contextmanager
@@ -40,50 +33,42 @@ def writing(ctx: Context) -> Iterator[Session]:
     ctx.on_commit()
 
 
-def subscribe(ctx: Context, request: SubscribeRequest) -> tuple[Subscription, str | None]:
-    """Create a subscription; return it with its secret if that was generated. The secret is not shown again."""
-    validate_url(request.url, ctx.webhook_limits)
-    if request.agent is not None:
-        validate_agent_id(request.agent, "agent_filter")
-    event_filter = event.build_event_filter(list(request.events), request.namespace, request.agent)
-    generated = new_secret() if request.secret is None else None
-    secret = generated or validate_secret(request.secret or "")
+def subscribe(
+    ctx: Context,
+    url: str,
+    events: Sequence[str] = (),
+    *,
+    namespace: str | None = None,
+    agent: str | None = None,
+    secret: str | None = None,
+    after: int | None = None,
+) -> Subscription:
+    """Create a subscription with the next change or after one. Without a secret, one is generated."""
+    validate_url(url, ctx.webhook_limits)
+    if agent is not None:
+        validate_agent_id(agent, "agent_filter")
+    event_filter = event.build_event_filter(list(events), namespace, agent)
+    secret = new_secret() if secret is None else validate_secret(secret)
     with writing(ctx) as session:
         if subscription_store.count_active(session, ctx.caller.agent) >= MAX_SUBSCRIPTIONS:
             raise Conflict(f"{ctx.caller.agent!r} already has {MAX_SUBSCRIPTIONS} subscriptions. Remove one first.")
-        head = journal.get_head(session).seq
-        place = head if request.after is None else min(request.after, head)
-        subscription = _new_subscription(ctx, request.url, event_filter, secret, place)
-        SUBSCRIPTIONS.add(session, subscription)
-    return subscription, generated
-
-
-def _new_subscription(ctx: Context, url: str, event_filter: EventFilter, secret: str, place: int) -> Subscription:
-    now = ctx.now()
-    return Subscription(
-        id=str(uuid.uuid4()),
-        agent=ctx.caller.agent,
-        reach=ctx.caller.namespaces,
-        key_id=ctx.caller.key,
-        url=url,
-        events=event_filter.events,
-        namespace=event_filter.namespace,
-        by_agent=event_filter.agent,
-        secret=secret,
-        state="active",
-        why=None,
-        place=place,
-        ready_at=now,
-        owner=None,
-        token=0,
-        lease_until=0,
-        delivered=0,
-        dead=0,
-        last_error=None,
-        last_at=None,
-        created_at=now,
-        updated_at=now,
-    )
+        head, now = journal.get_head(session).seq, ctx.now()
+        subscription = Subscription(
+            id=str(uuid.uuid4()),
+            agent=ctx.caller.agent,
+            reach=ctx.caller.namespaces,
+            key_id=ctx.caller.key,
+            url=url,
+            events=list(event_filter.events),
+            namespace=event_filter.namespace,
+            by_agent=event_filter.agent,
+            secret=secret,
+            place=head if after is None else min(after, head),
+            ready_at=now,
+            created_at=now,
+            updated_at=now,
+        )
+        return SUBSCRIPTIONS.add(session, subscription)
 
 
 def sees_all(caller: Caller) -> bool:
@@ -133,13 +118,17 @@ def list_deliveries(
     return subscription_store.list_deliveries(session, ids, states, limit)
 
 
-class ReplayResult(NamedTuple):
-    subscription: Subscription
+class SubscriptionReplayResult(Struct, frozen=True, kw_only=True):
+    id: str
     place: int
+    """Everything after this change is sent or resent."""
     requeued: int
+    """Number of requeued dead letters; they are sent first."""
 
 
-def replay(ctx: Context, id: str, since: int | None, dead: Sequence[int], *, every_dead: bool) -> ReplayResult:
+def replay(
+    ctx: Context, id: str, since: int | None, dead: Sequence[int], *, every_dead: bool
+) -> SubscriptionReplayResult:
     """Resend everything after a change, or dead letters; reactivates an ended subscription."""
     if (since is not None) + bool(dead) + every_dead != 1:
         raise Invalid("Give exactly one of since, dead_letters and all_dead_letters.", fields=["since", "dead_letters"])
@@ -155,7 +144,7 @@ def replay(ctx: Context, id: str, since: int | None, dead: Sequence[int], *, eve
         else:
             requeued = _requeue(session, id, dead)
         session.do("subscription_restart", id=id, place=place, now=now)
-    return ReplayResult(replace(found, place=place, state="active", why=None, ready_at=now), place, requeued)
+    return SubscriptionReplayResult(id=found.id, place=place, requeued=requeued)
 
 
 def _requeue(session: Session, id: str, seqs: Sequence[int]) -> int:

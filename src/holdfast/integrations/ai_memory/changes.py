@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.sync.peers import store as peers
-from holdfast.features.transfer import memory_rows
+from holdfast.features.transfer import record_rows
 from holdfast.integrations.ai_memory import feed
 from holdfast.integrations.ai_memory.cursor import format_cursor, parse_cursor
 from holdfast.integrations.ai_memory.feed import LastChange
@@ -88,7 +88,7 @@ def _visible_states(ctx: Context, session: Session, some: list[LastChange], scop
     live = memories.by_ids(session, ctx.caller, ids, ctx.now())
     uses = memories.read_access_counts(session, list(live))
     return {
-        id: MemoryState("live", memory_rows.memory_row(live[id], uses.get(id, (0, 0))))
+        id: MemoryState("live", record_rows.memory_row(live[id], uses.get(id, (0, 0))))
         if id in live
         else _removed_state(memory)
         for id, memory in kept.items()

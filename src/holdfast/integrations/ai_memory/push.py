@@ -14,7 +14,7 @@ from holdfast.features.memories.store_memory import find_title_holder, require_f
 from holdfast.features.namespaces.model import STANDARD
 from holdfast.features.namespaces.service import require_standard_access
 from holdfast.features.transfer import importer, schema_v1
-from holdfast.features.transfer.model import Options
+from holdfast.features.transfer.import_state import Options
 from holdfast.integrations.ai_memory import cursor, feed
 from holdfast.integrations.ai_memory.changes import peer_scope, sender_name
 from holdfast.kernel.context import Context, validate_agent_id

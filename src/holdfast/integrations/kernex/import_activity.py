@@ -4,9 +4,8 @@ from typing import cast, get_args
 
 from holdfast.features.people import interactions
 from holdfast.features.people import service as principals
-from holdfast.features.people.interaction import MAX_REASON, Decision
 from holdfast.features.people.interactions import InteractionInput
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import MAX_REASON, Decision, validate_name
 from holdfast.features.runs import store as runs
 from holdfast.features.runs.store import ProviderSession, Scope
 from holdfast.features.usage.price import Use

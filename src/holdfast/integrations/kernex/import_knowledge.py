@@ -7,7 +7,7 @@ from holdfast.features.learning.observations import build_observation_text
 from holdfast.features.learning.store import OUTCOMES
 from holdfast.features.memories.store_memory import find_title_holder
 from holdfast.features.people import facts
-from holdfast.features.people.person_namespace import people_namespace
+from holdfast.features.people.model import people_namespace
 from holdfast.features.people.resolve_names import list_names
 from holdfast.integrations.kernex.import_report import RowSkipped
 from holdfast.integrations.kernex.import_state import ImportState

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.features.importers.operations import DryRun, LocalPath, MineProblem, must_be_local
+from holdfast.features.importers.model import Problem
+from holdfast.features.importers.operations import DryRun, LocalPath, must_be_local
 from holdfast.integrations.kernex import service as kernex
 from holdfast.integrations.kernex.import_report import Report
 from holdfast.integrations.kernex.import_state import Options
@@ -44,7 +45,7 @@ class KernexImportResult(Struct, frozen=True, kw_only=True):
     stored: int
     rejected: int
     noted: int
-    problems: list[MineProblem]
+    problems: list[Problem]
     dry_run: bool
 
 
@@ -81,7 +82,7 @@ def import_kernex(ctx: Context, request: ImportKernex, progress: Progress) -> Ke
         stored=sum(one.stored for one in tables),
         rejected=report.rejected,
         noted=report.noted,
-        problems=[MineProblem(where=one.where, what=one.what, rejected=one.rejected) for one in report.problems],
+        problems=report.problems,
         dry_run=request.dry_run,
     )
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from holdfast.features.importers.model import digest
-from holdfast.features.people.principal import validate_name
+from holdfast.features.people.model import validate_name
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.model_allowance import COST_UNITS
 from holdfast.kernel.records.validate import label

@@ -5,7 +5,7 @@ An answer is a record, or a struct of records. Its annotations say how it is enc
 - `Time` and `TimeText` are RFC 3339 text on the wire and aware datetimes in the library.
 - Any other value with a text form in exports (`ExportAs.format`) has it here, too.
 - A field with the default None or UNSET is omitted on the wire while it has none, and None in the library. A field
-  marked `SPARSE` is omitted while it is empty.
+  marked `SPARSE` is omitted while it is empty; empty text is None in the library.
 - `PRIVATE` fields stay inside. A `Named("agent_id")` field has another name outside.
 - A property declared with `@computed` is one more field.
 
@@ -388,6 +388,8 @@ def _derive_field(name: str, source: str, annotation: Any, optional: bool, form:
     name = extra.get("name", name)
     convert = shape.code or (lambda value: value)
     is_sparse = bool(extra.get("sparse"))
+    if form == "library" and is_sparse and annotation is str:
+        return _Field(name, source, str | None, None, lambda value: f"{value} or None", True, optional, is_sparse)
     if form == "library":
         return _Field(name, source, shape.type, None if optional else NODEFAULT, convert, True, optional, is_sparse)
     is_changed = shape.code is not None or name != source

@@ -95,11 +95,15 @@ class Metrics:
         """Replication state of each peer; admins only."""
         if not caller.has_right("admin") or "*" not in caller.namespaces:
             return
-        peers = status.read_overview(holdfast.ctx).peers
+        peers = status.read_status(holdfast.ctx).peers
         for name, help, values in (
             ("behind_here", "Journal entries of the peer not yet pulled here.", [one.behind_here for one in peers]),
             ("behind_there", "Local journal entries the peer has not yet pulled.", [one.behind_there for one in peers]),
-            ("failures", "Consecutive failed exchanges.", [one.attempts and one.attempts.failures for one in peers]),
+            (
+                "failures",
+                "Consecutive failed exchanges.",
+                [one.failures if one.last_success or one.last_failure else None for one in peers],
+            ),
             ("quarantined", "Quarantined changes of the peer.", [one.quarantined for one in peers]),
         ):
             yield from (f"# HELP holdfast_peer_{name} {help}", f"# TYPE holdfast_peer_{name} gauge")

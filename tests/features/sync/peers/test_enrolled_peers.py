@@ -18,13 +18,13 @@ from holdfast.features.sync.peers.request_signature import (
     request_message,
     to_headers,
 )
-from holdfast.features.sync.peers.token import PeerToken, format_token, parse_token
+from holdfast.features.sync.peers.token import PeerToken, parse_token
 from holdfast.kernel import timestamps as moment
-from holdfast.kernel.context import Caller
+from holdfast.kernel.context import Caller, read_clock
 from holdfast.kernel.errors import Conflict, Forbidden, HoldfastError, Invalid
 from holdfast.kernel.net.tls import client_context, server_context
 
-DESK = format_token(PeerToken("0123456789ab", bytes(range(32))))
+DESK = PeerToken("0123456789ab", bytes(range(32))).token
 
 
 @pytest.fixture(params=ENGINES_BY_RING)
@@ -57,7 +57,7 @@ def test_a_peer_is_enrolled_by_its_token_updated_and_removed(
     ("arguments", "error"),
     [
         ({"name": "again"}, Conflict),
-        ({"name": "desk", "token": format_token(PeerToken("another", bytes(32)))}, Conflict),
+        ({"name": "desk", "token": PeerToken("another", bytes(32)).token}, Conflict),
         ({"name": "cut", "token": DESK[:-1]}, Invalid),
         ({"name": "cut", "token": DESK[1:]}, Invalid),
         ({"name": "no/slashes"}, Invalid),
@@ -84,8 +84,8 @@ def test_a_store_cannot_enrol_itself_and_a_new_key_replaces_only_its_own_peer(ho
         hold.peer_add(name="me", token=hold.peer_token().token)
     hold.peer_add(name="desk", token=DESK)
     with pytest.raises(Conflict, match="a different store"):
-        hold.peer_set(name="desk", token=format_token(PeerToken("another", bytes(32))))
-    renewed = hold.peer_set(name="desk", token=format_token(PeerToken("0123456789ab", bytes(32))))
+        hold.peer_set(name="desk", token=PeerToken("another", bytes(32)).token)
+    renewed = hold.peer_set(name="desk", token=PeerToken("0123456789ab", bytes(32)).token)
     assert renewed.public_key == "00" * 32
 
 
@@ -106,7 +106,7 @@ def test_a_restore_brings_back_no_removed_peer_and_loses_no_new_one(hold: holdfa
     hold.peer_add(name="desk", token=DESK)
     made = hold.backup()
     hold.peer_remove(name="desk")
-    hold.peer_add(name="phone", token=format_token(PeerToken("phone", bytes(32))), tell=["team/**"])
+    hold.peer_add(name="phone", token=PeerToken("phone", bytes(32)).token, tell=["team/**"])
     with hold.ctx.store.transaction() as session:
         peers.use_nonce(session, "phone", "n" * 20, 5, 0)
     hold.restore(made.snapshot)
@@ -131,7 +131,7 @@ def test_every_part_of_a_request_is_signed() -> None:
 
 
 def test_signature_headers_are_parsed_as_written() -> None:
-    signed = RequestSignature("laptop", "desk", moment.now(), "n" * 20, "00" * 32, b"\x01" * 64)
+    signed = RequestSignature("laptop", "desk", read_clock(), "n" * 20, "00" * 32, b"\x01" * 64)
     written_down = to_headers(signed)
     assert parse_headers(written_down) == signed
     for name, bad in (("Holdfast-Time", "1e9"), ("Holdfast-Time", "-1"), ("Holdfast-Nonce", "short")):

@@ -10,7 +10,7 @@ from holdfast.features.sync import merge_changes
 from holdfast.features.sync import read_changes as exchange
 from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.merge_changes import ChangeMerger
-from holdfast.features.sync.quarantine.retry import QuarantineRetry
+from holdfast.features.sync.quarantine.service import QuarantineRetry
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.journal import conflicts
 from holdfast.kernel.journal import title_groups as titles

@@ -1,18 +1,21 @@
-"""Backup, restore, garbage collection and health checks."""
+"""Backup, restore, garbage collection, health checks and migration."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from holdfast.features.admin import backup as backup_service
-from holdfast.features.admin import doctor as doctor_service
-from holdfast.features.admin import retention
+from holdfast.features.admin import migrate_store, retention
+from holdfast.features.admin.backup import BackupResult, Snapshot, StoreRestoreResult
+from holdfast.features.admin.doctor import DoctorReport, run_checks
+from holdfast.features.admin.migrate_store import MigrateResult
 from holdfast.features.memories import lifecycle
 from holdfast.features.memories.views import notified_or_unset
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import TimeText
+
+ADDRESS_DESCRIPTION = "A path, or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
 class Backup(Request, frozen=True):
@@ -33,21 +36,6 @@ class Backup(Request, frozen=True):
     )
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
-    snapshot: str
-    sha256: str
-    bytes: int
-    source: str
-    version: str
-    created_at: TimeText
-    reason: str | UnsetType = UNSET
-
-
-class BackupResult(Snapshot, frozen=True, kw_only=True):
-    path: str
-    pruned: list[str]
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/backup",
@@ -59,12 +47,7 @@ class BackupResult(Snapshot, frozen=True, kw_only=True):
 )
 def backup(ctx: Context, request: Backup) -> BackupResult:
     """Write a consistent, hashed snapshot of the store while others write."""
-    done = backup_service.back_up(ctx, request.to, request.keep)
-    return BackupResult(**snapshot_fields(done.manifest), path=str(done.path), pruned=done.pruned)
-
-
-def snapshot_fields(manifest: backup_service.Manifest) -> dict[str, Any]:
-    return {name: getattr(manifest, name) for name in Snapshot.__struct_fields__}
+    return backup_service.back_up(ctx, request.to, request.keep)
 
 
 class Snapshots(Struct, frozen=True, kw_only=True):
@@ -85,12 +68,8 @@ class Snapshots(Struct, frozen=True, kw_only=True):
 )
 def backup_list(ctx: Context, request: EmptyRequest) -> Snapshots:
     """List the snapshots in the backup directory, newest first."""
-    manifests, unusable = backup_service.list_snapshots(ctx)
-    return Snapshots(
-        snapshots=[Snapshot(**snapshot_fields(manifest)) for manifest in manifests],
-        unusable=unusable,
-        count=len(manifests),
-    )
+    snapshots, unusable = backup_service.list_snapshots(ctx)
+    return Snapshots(snapshots=snapshots, unusable=unusable, count=len(snapshots))
 
 
 class Restore(Request, frozen=True):
@@ -103,17 +82,6 @@ class Restore(Request, frozen=True):
         ),
     ] = field(name="from")
     dry_run: Annotated[bool, Meta(description="Verify the snapshot; change nothing.")] = False
-
-
-class StoreRestoreResult(Struct, frozen=True, kw_only=True):
-    restored: bool
-    snapshot: str
-    sha256: str
-    created_at: TimeText
-    dry_run: bool
-    before: str | UnsetType = UNSET
-    """The snapshot taken before the restore; restore it to go back."""
-    origin: str | UnsetType = UNSET
 
 
 def _parts(ctx: Context, request: Restore) -> StageEffects:
@@ -142,34 +110,7 @@ def restore(ctx: Context, request: Restore) -> StoreRestoreResult:
 
     The current state is saved as a snapshot first. If the snapshot is invalid, nothing changes.
     """
-    done = backup_service.restore(ctx, request.source, dry_run=request.dry_run)
-    return StoreRestoreResult(
-        restored=done.before is not None,
-        snapshot=done.manifest.snapshot,
-        sha256=done.manifest.sha256,
-        created_at=done.manifest.created_at,
-        dry_run=request.dry_run,
-        before=UNSET if done.before is None else done.before.snapshot,
-        origin=UNSET if done.origin is None else done.origin,
-    )
-
-
-class FindingView(Struct, frozen=True, kw_only=True):
-    severity: doctor_service.Severity
-    what: str
-
-
-class SectionView(Struct, frozen=True, kw_only=True):
-    name: str
-    severity: doctor_service.Severity
-    findings: list[FindingView]
-    facts: dict[str, Any]
-
-
-class DoctorReport(Struct, frozen=True, kw_only=True):
-    status: doctor_service.Severity
-    """The worst severity of all sections."""
-    sections: list[SectionView]
+    return backup_service.restore(ctx, request.source, dry_run=request.dry_run)
 
 
 @operation(
@@ -181,19 +122,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
 )
 def doctor(ctx: Context, request: EmptyRequest, progress: Progress) -> DoctorReport:
     """Check the health of the store: files, journal, embeddings, peers, backups."""
-    sections = doctor_service.run_checks(ctx)
-    return DoctorReport(
-        status=doctor_service.find_worst(section.severity for section in sections),
-        sections=[
-            SectionView(
-                name=section.name,
-                severity=section.severity,
-                findings=[FindingView(severity=one.severity, what=one.what) for one in section.findings],
-                facts=section.facts,
-            )
-            for section in sections
-        ],
-    )
+    return run_checks(ctx)
 
 
 class Gc(Request, frozen=True):
@@ -232,3 +161,43 @@ def gc(ctx: Context, request: Gc, progress: Progress) -> GcResult:
         dry_run=request.dry_run,
         invalidation_notified=notified_or_unset(ctx),
     )
+
+
+class Migrate(Request, frozen=True):
+    to: Annotated[
+        str, Meta(min_length=1, max_length=4096, description=f"{ADDRESS_DESCRIPTION}: new, or an unfinished migration.")
+    ]
+    source: (
+        Annotated[
+            str, Meta(min_length=1, max_length=4096, description=f"{ADDRESS_DESCRIPTION} [default: the store in use].")
+        ]
+        | None
+    ) = field(default=None, name="from")
+    dry_run: Annotated[bool, Meta(description="Report what would be copied; change nothing.")] = False
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/migrate",
+    cli=("admin", "migrate"),
+    aliases=("migrate",),
+    admin=True,
+    surfaces=("library", "cli"),
+    opens_nothing=True,
+    human="holdfast.features.admin.render:render_migration",
+    examples=(
+        Example({"to": "moved/memory.db", "dry_run": True}),
+        Example({"to": "mongodb://elsewhere"}, error="MISCONFIGURED"),
+        Example({"to": "moved/memory.db", "from": "no/such/memory.db"}, error="STORE_NOT_FOUND"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"to": "moved.db", "dry_run": True}, prepared=True),
+        Example({"to": "moved.db"}, prepared=True),
+    ),
+)
+def migrate(ctx: Context, request: Migrate, progress: Progress) -> MigrateResult:
+    """Copy the store to a new file or database and verify every row.
+
+    History and keys are copied too. Other processes can write until the last changes are copied. The source stays
+    unchanged. An interrupted migration never leaves a usable target; run it again to continue.
+    """
+    return migrate_store.move_store(ctx, request.to, request.source, dry_run=request.dry_run)

@@ -1,27 +1,28 @@
 """Operations of the curator: run, list runs and proposals, decide, roll back."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
-from holdfast.features.curation import decide, service
+from holdfast.features.curation import service
 from holdfast.features.curation import store as curation
-from holdfast.features.curation.decide import list_accept_parts, list_rollback_parts
-from holdfast.features.curation.run import CurateOptions
-from holdfast.features.curation.service import list_curate_parts
+from holdfast.features.curation.run import STEPS, CurateOptions, CurateResult, Step
+from holdfast.features.curation.service import (
+    CurateRollbackResult,
+    Decision,
+    list_accept_parts,
+    list_curate_parts,
+    list_rollback_parts,
+)
+from holdfast.features.curation.store import CurationProposal, CurationRun, Status
 from holdfast.kernel.context import Context, Progress
-from holdfast.kernel.errors import HoldfastError, Invalid
+from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import TimeText, format_time
 
 Path = Annotated[str, Meta(min_length=1, max_length=512)]
-Step = Literal["duplicates", "contradictions", "tags", "priorities", "personas"]
-STEPS: list[Step] = ["duplicates", "contradictions", "tags", "priorities", "personas"]
 RunId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of the run.", extra={"argument": True})]
-Status = Literal["open", "accepted", "dismissed", "withdrawn"]
 
 
 class Curate(Request, frozen=True):
@@ -40,35 +41,7 @@ class Curate(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class StepCounts(Struct, frozen=True, kw_only=True):
-    looked_at: int
-    changed: int
-    proposed: int
-    skipped: dict[str, int]
-    """Number of memories skipped, by reason."""
-
-
-class ActionView(Struct, frozen=True, kw_only=True):
-    step: Step
-    outcome: Literal["changed", "proposed"]
-    ids: list[str]
-    what: str
-
-
-class CurateResult(Struct, frozen=True, kw_only=True):
-    run_id: str | None
-    """Id for `curate rollback`; null for a dry run."""
-    dry_run: bool
-    scanned: int
-    ended: str
-    """Why it ended: all was looked at, max_ops or max_seconds. The next run continues from there."""
-    changed: int
-    proposed: int
-    steps: dict[str, StepCounts]
-    done: list[ActionView]
-
-
-def _build_options(request: Curate) -> "CurateOptions":
+def _build_options(request: Curate) -> CurateOptions:
     if request.apply and request.dry_run:
         raise Invalid("dry_run and apply cannot be combined", fields=["apply", "dry_run"])
     return CurateOptions(
@@ -110,45 +83,15 @@ def curate(ctx: Context, request: Curate, progress: Progress) -> CurateResult:
     regenerates stale personas. A run ends when its budget is spent; the next one continues. `curate rollback` undoes a
     run.
     """
-    report = service.run_curator(ctx, _build_options(request))
-    return CurateResult(
-        run_id=report.run_id,
-        dry_run=report.run_id is None,
-        scanned=report.scanned,
-        ended=report.ended,
-        changed=sum(tally.changed for tally in report.tallies.values()),
-        proposed=sum(tally.proposed for tally in report.tallies.values()),
-        steps={
-            step: StepCounts(
-                looked_at=tally.looked_at,
-                changed=tally.changed,
-                proposed=tally.proposed,
-                skipped=dict(sorted(tally.skipped.items())),
-            )
-            for step, tally in report.tallies.items()
-        },
-        done=[
-            ActionView(step=one.step, outcome=one.outcome, ids=list(one.ids), what=one.what) for one in report.actions
-        ],
-    )
+    return service.run_curator(ctx, _build_options(request))
 
 
 class CurateRuns(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 20
 
 
-class CurationRunView(Struct, frozen=True, kw_only=True):
-    run_id: str
-    agent_id: str
-    began_at: TimeText
-    status: str
-    """running, done, stopped, failed, broken off, taken back, or partly taken back."""
-    steps: dict[str, dict[str, int]]
-    ended_at: TimeText | UnsetType = UNSET
-
-
 class CurationRunList(Struct, frozen=True, kw_only=True):
-    runs: list[CurationRunView]
+    runs: list[CurationRun]
     count: int
 
 
@@ -157,46 +100,19 @@ class CurationRunList(Struct, frozen=True, kw_only=True):
     "GET /api/v1/curate/runs",
     cli=("curate", "runs"),
     aliases=("curate-runs",),
+    columns=("run_id", "began_at", "agent_id", "status"),
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def curate_runs(ctx: Context, request: CurateRuns) -> CurationRunList:
     """List your curator runs; admins see all runs."""
     with ctx.reading() as session:
         found = curation.list_runs(session, ctx.caller, limit=request.limit)
-    views = [
-        CurationRunView(
-            run_id=run.id,
-            agent_id=run.agent,
-            began_at=str(format_time(run.began_at)),
-            status=run.status,
-            steps=msgspec.json.decode(run.report, type=dict[str, dict[str, int]]),
-            ended_at=format_time(run.ended_at),
-        )
-        for run in found
-    ]
-    return CurationRunList(runs=views, count=len(views))
+    return CurationRunList(runs=found, count=len(found))
 
 
 class CurateRollback(Request, frozen=True):
     run_id: RunId
     agent_id: Actor | None = None
-
-
-class StepRollbackView(Struct, frozen=True, kw_only=True):
-    change: int
-    step: str
-    memory_id: str
-    outcome: Literal["applied", "rejected"]
-    error: str | UnsetType = UNSET
-    code: str | UnsetType = UNSET
-
-
-class CurateRollbackResult(Struct, frozen=True, kw_only=True):
-    run_id: str
-    outcomes: list[StepRollbackView]
-    """Last step first."""
-    withdrawn: int
-    """Number of open proposals withdrawn."""
 
 
 def _list_rollback_parts(ctx: Context, request: CurateRollback) -> StageEffects:
@@ -208,6 +124,8 @@ def _list_rollback_parts(ctx: Context, request: CurateRollback) -> StageEffects:
     "POST /api/v1/curate/rollback",
     cli=("curate", "rollback"),
     aliases=("curate-rollback",),
+    columns=("change", "step", "memory_id", "outcome", "error"),
+    empty="The run changed nothing.",
     stages=("store", "delete", "link"),
     parts=_list_rollback_parts,
     examples=(
@@ -221,18 +139,7 @@ def curate_rollback(ctx: Context, request: CurateRollback, progress: Progress) -
 
     Memories changed since are kept and reported. Memories that are separated again are not merged again automatically.
     """
-    result = decide.roll_back_run(ctx, request.run_id)
-    outcomes = [
-        StepRollbackView(change=one.seq, step=one.step, memory_id=one.memory, **_outcome_fields(one.error))
-        for one in result.steps
-    ]
-    return CurateRollbackResult(run_id=result.run, outcomes=outcomes, withdrawn=result.withdrawn)
-
-
-def _outcome_fields(error: HoldfastError | None) -> dict[str, Any]:
-    if error is None:
-        return {"outcome": "applied"}
-    return {"outcome": "rejected", "error": error.message, "code": error.code}
+    return service.roll_back_run(ctx, request.run_id)
 
 
 class CurateProposals(Request, frozen=True):
@@ -240,22 +147,8 @@ class CurateProposals(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results, newest first.")] = 100
 
 
-class CurationProposalView(Struct, frozen=True, kw_only=True):
-    id: str
-    kind: str
-    """tags, contradiction, update (the memory supersedes the other), or duplicate (both are merged)."""
-    memory_id: str
-    offered_at: TimeText
-    status: str
-    run_id: str
-    details: dict[str, Any]
-    """The tags or the contradicting sentences, and the method."""
-    other_id: str | UnsetType = UNSET
-    decided_by: str | UnsetType = UNSET
-
-
 class ProposalList(Struct, frozen=True, kw_only=True):
-    proposals: list[CurationProposalView]
+    proposals: list[CurationProposal]
     count: int
 
 
@@ -271,21 +164,7 @@ def curate_proposals(ctx: Context, request: CurateProposals) -> ProposalList:
     """List curator proposals about memories that you may see."""
     with ctx.reading() as session:
         found = curation.list_proposals(session, ctx.caller, request.status, ctx.now(), limit=request.limit)
-    views = [
-        CurationProposalView(
-            id=one.id,
-            kind=one.step,
-            memory_id=one.memory,
-            offered_at=str(format_time(one.proposed_at)),
-            status=one.status,
-            run_id=one.run,
-            details=msgspec.json.decode(one.body, type=dict[str, Any]),
-            other_id=UNSET if one.other is None else one.other,
-            decided_by=UNSET if one.decided_by is None else one.decided_by,
-        )
-        for one in found
-    ]
-    return ProposalList(proposals=views, count=len(views))
+    return ProposalList(proposals=found, count=len(found))
 
 
 class CurateDecide(Request, frozen=True):
@@ -299,17 +178,8 @@ class CurateDecide(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class DecisionView(Struct, frozen=True, kw_only=True):
-    id: str
-    outcome: Literal["applied", "rejected"]
-    memory_id: str | UnsetType = UNSET
-    """The memory that was created or changed."""
-    error: str | UnsetType = UNSET
-    code: str | UnsetType = UNSET
-
-
 class CurateDecideResult(Struct, frozen=True, kw_only=True):
-    outcomes: list[DecisionView]
+    outcomes: list[Decision]
 
 
 def _list_accept_parts(ctx: Context, request: CurateDecide) -> StageEffects:
@@ -321,6 +191,7 @@ def _list_accept_parts(ctx: Context, request: CurateDecide) -> StageEffects:
     "POST /api/v1/curate/decide",
     cli=("curate", "decide"),
     aliases=("curate-decide",),
+    columns=("id", "outcome", "memory_id", "error"),
     stages=("store", "link"),
     parts=_list_accept_parts,
     examples=(
@@ -332,12 +203,4 @@ def _list_accept_parts(ctx: Context, request: CurateDecide) -> StageEffects:
 )
 def curate_decide(ctx: Context, request: CurateDecide) -> CurateDecideResult:
     """Accept or dismiss proposals, each separately; outdated ones are rejected."""
-    decisions = decide.decide_proposals(ctx, request.ids, accept=request.decision == "accept")
-    return CurateDecideResult(
-        outcomes=[
-            DecisionView(
-                id=one.id, memory_id=UNSET if one.memory_id is None else one.memory_id, **_outcome_fields(one.error)
-            )
-            for one in decisions
-        ]
-    )
+    return CurateDecideResult(outcomes=service.decide_proposals(ctx, request.ids, accept=request.decision == "accept"))

@@ -5,7 +5,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.curation import contradictions, personas, split_memory, suggest_tags
+from holdfast.features.curation.contradictions import ContradictionResult
 from holdfast.features.curation.personas import Persona
+from holdfast.features.curation.split_memory import AtomiseResult
+from holdfast.features.curation.suggest_tags import AutoTagResult
 from holdfast.features.llm.assist import MethodInfo, method_fields
 from holdfast.features.memories import read_memories as memories
 from holdfast.features.recall import expand_query as query_expander
@@ -34,15 +37,6 @@ class AutoTag(Request, frozen=True):
     apply: Annotated[bool, Meta(description="Add the tags to the memory.")] = False
     expected_version: Version | None = None
     agent_id: Actor | None = None
-
-
-class AutoTagResult(MethodInfo, frozen=True, kw_only=True):
-    id: str | UnsetType = UNSET
-    new_tags: list[str]
-    """Suggested tags that the memory does not have, best first."""
-    all_tags: list[str]
-    applied: bool
-    version: int | UnsetType = UNSET
 
 
 def _list_auto_tag_parts(ctx: Context, request: AutoTag) -> StageEffects:
@@ -75,23 +69,12 @@ def auto_tag(ctx: Context, request: AutoTag) -> AutoTagResult:
     if (request.id is None) is not has_text or (request.id is not None and request.title is not None):
         raise Invalid("Give either an id, or a title and content.", fields=["id", "title", "content"])
     if request.id is not None:
-        result = suggest_tags.tag_memory(
-            ctx, request.id, apply=request.apply, expected_version=request.expected_version
-        )
-    else:
-        assert request.title is not None
-        assert request.content is not None
-        if request.apply:
-            raise Invalid("apply needs the id of a memory", fields=["apply"])
-        result = suggest_tags.suggest_text_tags(ctx, request.title, request.content, request.namespace or ctx.namespace)
-    return AutoTagResult(
-        id=result.memory.id if result.memory else UNSET,
-        new_tags=result.new_tags,
-        all_tags=result.all_tags,
-        applied=result.is_applied and bool(result.new_tags),
-        version=result.memory.version if result.memory else UNSET,
-        **method_fields(result.how),
-    )
+        return suggest_tags.tag_memory(ctx, request.id, apply=request.apply, expected_version=request.expected_version)
+    assert request.title is not None
+    assert request.content is not None
+    if request.apply:
+        raise Invalid("apply needs the id of a memory", fields=["apply"])
+    return suggest_tags.suggest_text_tags(ctx, request.title, request.content, request.namespace or ctx.namespace)
 
 
 class ExpandQuery(Request, frozen=True):
@@ -131,29 +114,6 @@ class DetectContradiction(Request, frozen=True):
     id_b: Annotated[MemoryRef, Meta(extra={"argument": True})]
 
 
-class MemoryTitle(Struct, frozen=True, kw_only=True):
-    id: str
-    title: str
-
-
-class ContradictionEvidence(Struct, frozen=True, kw_only=True):
-    kind: str
-    a: str
-    """The contradicting sentence of the first memory."""
-    b: str
-    difference: str
-
-
-class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
-    contradicts: bool
-    memory_a: MemoryTitle
-    memory_b: MemoryTitle
-    evidence: list[ContradictionEvidence]
-    relation: str
-    """Relation of the whole texts: same, near, update, conflict or other."""
-    similarity: float
-
-
 @operation(
     Effect.READ,
     "POST /api/v1/detect_contradiction",
@@ -168,18 +128,7 @@ class ContradictionResult(MethodInfo, frozen=True, kw_only=True):
 )
 def detect_contradiction(ctx: Context, request: DetectContradiction) -> ContradictionResult:
     """Check whether two memories contradict each other, with the sentences."""
-    found = contradictions.detect_contradictions(ctx, request.id_a, request.id_b)
-    return ContradictionResult(
-        contradicts=found.is_contradiction,
-        memory_a=MemoryTitle(id=found.a.id, title=found.a.title),
-        memory_b=MemoryTitle(id=found.b.id, title=found.b.title),
-        evidence=[
-            ContradictionEvidence(kind=one.sort, a=one.a, b=one.b, difference=one.difference) for one in found.evidence
-        ],
-        relation=found.likeness.relation,
-        similarity=round(found.likeness.score, 6),
-        **method_fields(found.how),
-    )
+    return contradictions.detect_contradictions(ctx, request.id_a, request.id_b)
 
 
 class Atomise(Request, frozen=True):
@@ -187,18 +136,6 @@ class Atomise(Request, frozen=True):
     max_atom_tokens: AtomSize = 200
     force: Annotated[bool, Meta(description="Split again a memory that was split before.")] = False
     agent_id: Actor | None = None
-
-
-class AtomiseResult(MethodInfo, frozen=True, kw_only=True):
-    source_id: str
-    atom_ids: list[str]
-    """In text order."""
-    atom_count: int
-    archived_at: TimeText
-    superseded_ids: list[str]
-    """Atoms of an earlier split, now archived."""
-    kept_ids: list[str]
-    """Atoms of an earlier split that were edited since and are kept."""
 
 
 @operation(
@@ -220,16 +157,7 @@ def atomise(ctx: Context, request: Atomise) -> AtomiseResult:
 
     Each atom is a verbatim piece with its source span, and inherits tags, tier and priority. One transaction.
     """
-    result = split_memory.split_memory(ctx, request.memory_id, max_tokens=request.max_atom_tokens, force=request.force)
-    return AtomiseResult(
-        source_id=result.source.id,
-        atom_ids=[atom.id for atom in result.atoms],
-        atom_count=len(result.atoms),
-        archived_at=str(format_time(result.source.updated_at)),
-        superseded_ids=result.superseded_ids,
-        kept_ids=result.edited_ids,
-        **method_fields(result.how),
-    )
+    return split_memory.split_memory(ctx, request.memory_id, max_tokens=request.max_atom_tokens, force=request.force)
 
 
 class PersonaRequest(Request, frozen=True):
@@ -315,7 +243,7 @@ def persona_generate(ctx: Context, request: PersonaGenerate) -> PersonaGenerateR
     )
 
 
-def _build_persona_view(made: "Persona") -> PersonaView:
+def _build_persona_view(made: Persona) -> PersonaView:
     memory = made.memory
     return PersonaView(
         id=memory.id,

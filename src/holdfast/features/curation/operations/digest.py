@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.features.curation import check_duplicate as duplicates
 from holdfast.features.curation import consolidate as consolidation
 from holdfast.features.curation import promote as promotion
 from holdfast.features.llm.assist import Method, method_fields
@@ -130,7 +129,7 @@ class DuplicateCheck(Struct, frozen=True, kw_only=True):
 def check_duplicate(ctx: Context, request: CheckDuplicate) -> DuplicateCheck:
     """Check whether a text is stored already, exactly or nearly."""
     with ctx.reading() as session:
-        found, scanned = duplicates.find_nearest(ctx, session, request.title, request.content, request.namespace)
+        found, scanned = consolidation.find_nearest(ctx, session, request.title, request.content, request.namespace)
     nearest = None
     if found is not None:
         memory, similarity = found

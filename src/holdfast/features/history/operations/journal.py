@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from holdfast.features.history import event, service
-from holdfast.features.history.change_view import Change, build_change
-from holdfast.features.memories.views import notified_or_unset
+from holdfast.features.history.service import Change, UndoResult, build_change
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.journal import journal
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.timestamps import Time
 
 AfterSequence = Annotated[int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this sequence number.")]
 
@@ -26,7 +25,7 @@ class History(Request, frozen=True):
 class HistoryPage(Struct, frozen=True, kw_only=True):
     changes: list[Change]
     count: int
-    folded_before: TimeText | UnsetType = UNSET
+    folded_before: Time | None = None
     """Changes before this time were compacted; only their final state is kept."""
 
 
@@ -45,11 +44,7 @@ def history(ctx: Context, request: History) -> HistoryPage:
     with ctx.reading() as session:
         entries = service.list_entries(ctx, session, request.id, after=request.after, limit=request.limit)
         since = service.find_compaction_time(session, entries[0]) if entries else None
-    return HistoryPage(
-        changes=[build_change(entry) for entry in entries],
-        count=len(entries),
-        folded_before=UNSET if since is None else format_timestamp(since),
-    )
+    return HistoryPage(changes=[build_change(entry) for entry in entries], count=len(entries), folded_before=since)
 
 
 class Undo(Request, frozen=True):
@@ -57,19 +52,6 @@ class Undo(Request, frozen=True):
         int, Meta(ge=1, le=(1 << 53) - 1, description="Sequence number of the change.", extra={"argument": True})
     ]
     together: Annotated[bool, Meta(description="Undo everything committed in the same transaction.")] = False
-
-
-class UndoResult(Struct, frozen=True, kw_only=True):
-    undone: int
-    change: int
-    """The change that recorded the undo; undo this one to redo."""
-    kind: str
-    record: str
-    version: int
-    count: int
-    """Number of changes undone."""
-    invalidation_notified: list[str] | UnsetType = UNSET
-    """Dependents flagged as stale, as far as the caller may see them."""
 
 
 def _list_undo_parts(ctx: Context, request: Undo) -> StageEffects:
@@ -90,16 +72,7 @@ def _list_undo_parts(ctx: Context, request: Undo) -> StageEffects:
 )
 def undo(ctx: Context, request: Undo) -> UndoResult:
     """Undo a change. The undo is a new change and can be undone too."""
-    outcome = service.undo(ctx, request.change, together=request.together)
-    return UndoResult(
-        undone=outcome.entry.seq,
-        change=outcome.first_seq,
-        kind=outcome.entry.kind,
-        record=outcome.entry.record,
-        version=outcome.record.version,
-        count=outcome.changes,
-        invalidation_notified=notified_or_unset(ctx),
-    )
+    return service.undo(ctx, request.change, together=request.together)
 
 
 class Verify(Request, frozen=True):

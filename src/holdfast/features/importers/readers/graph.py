@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.features.importers.model import Note, NoteLink, Problem, Record, to_one_line
 from holdfast.features.importers.readers.blocks import as_dict, as_text
-from holdfast.features.importers.readers.json_lines import read_objects
+from holdfast.features.importers.readers.json_elements import read_objects
 from holdfast.features.importers.readers.reader import (
     PROBE_COUNT,
     ProgressCallback,

@@ -8,8 +8,15 @@ from itertools import islice
 from typing import IO, Any, TypeVar
 
 from holdfast.features.importers.model import Problem, Record
-from holdfast.features.importers.readers.json_elements import MAX_ELEMENT_BYTES, Fault, decode_json, read_elements
-from holdfast.features.importers.readers.json_lines import Line, read_lines, read_objects
+from holdfast.features.importers.readers.json_elements import (
+    MAX_ELEMENT_BYTES,
+    Fault,
+    Line,
+    decode_json,
+    read_elements,
+    read_lines,
+    read_objects,
+)
 from holdfast.features.importers.sources import Piece, open_with_progress
 from holdfast.kernel.errors import Invalid
 

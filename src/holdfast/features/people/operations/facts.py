@@ -10,7 +10,7 @@ from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.registry.fields import Actor, Confidence, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_time
+from holdfast.kernel.timestamps import TimeText
 
 Key = Annotated[str, Meta(min_length=1, max_length=256, description="Key of the fact.", extra={"argument": True})]
 Principal = Annotated[
@@ -59,7 +59,7 @@ class FactSetResult(Struct, frozen=True, kw_only=True):
     "POST /api/v1/facts",
     cli=("fact", "set"),
     stage="store",
-    human="holdfast.features.people.render:render_fact_change",
+    columns=("key", "value"),
     examples=(
         Example({"key": "timezone", "value": "Europe/Berlin", "principal": "ann"}),
         Example({"key": "", "value": "x"}, error="VALIDATION_FAILED"),
@@ -94,7 +94,7 @@ class FactGet(Request, frozen=True):
     Effect.READ,
     "GET /api/v1/facts/{key}",
     cli=("fact", "get"),
-    human="holdfast.features.people.render:render_fact",
+    columns=("key", "value"),
     examples=(
         Example({"key": "no-such-key"}, error="NOT_FOUND"),
         Example({"key": "city", "principal": "ann"}, prepared=True),
@@ -119,7 +119,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     Effect.READ,
     "GET /api/v1/facts",
     cli=("fact", "list"),
-    human="holdfast.features.people.render:render_facts",
+    columns=("key", "value", "confidence"),
     examples=(
         Example({"principal": "ann"}),
         Example({"principal": ""}, error="VALIDATION_FAILED"),
@@ -143,7 +143,7 @@ class FactEverybody(Request, frozen=True):
     "GET /api/v1/people/facts",
     cli=("fact", "list-all"),
     aliases=("fact everybody",),
-    human="holdfast.features.people.render:render_facts_of_all",
+    columns=("principal", "key", "value"),
     examples=(Example({"key": "city"}), Example({}), Example({"key": ""}, error="VALIDATION_FAILED")),
 )
 def fact_everybody(ctx: Context, request: FactEverybody) -> Facts:
@@ -164,7 +164,7 @@ class FactDelete(Request, frozen=True):
     "POST /api/v1/facts/delete",
     cli=("fact", "delete"),
     stage="delete",
-    human="holdfast.features.people.render:render_facts",
+    columns=("key", "value", "confidence"),
     examples=(
         Example({"key": "no-such-key"}, error="NOT_FOUND"),
         Example({}, error="VALIDATION_FAILED"),
@@ -191,7 +191,7 @@ class FactRestore(Request, frozen=True):
     "POST /api/v1/facts/restore",
     cli=("fact", "restore"),
     stage="store",
-    human="holdfast.features.people.render:render_fact",
+    columns=("key", "value"),
     examples=(
         Example({"key": "no-such-key"}, error="NOT_FOUND"),
         Example({"key": "pet", "principal": "ann"}, prepared=True),
@@ -202,17 +202,9 @@ def fact_restore(ctx: Context, request: FactRestore) -> FactView:
     return FACT.view(FactView, facts.restore_fact(ctx, request.principal or ctx.caller.agent, request.key))
 
 
-class PastValueView(Struct, frozen=True, kw_only=True):
-    at: TimeText
-    agent_id: str
-    value: str | None
-    """Null if the fact was deleted."""
-    confidence: float | UnsetType = UNSET
-
-
 class FactHistory(Struct, frozen=True, kw_only=True):
     key: str
-    past: list[PastValueView]
+    past: list[facts.PastValue]
     """Oldest first."""
     count: int
 
@@ -229,10 +221,5 @@ class FactHistory(Struct, frozen=True, kw_only=True):
 )
 def fact_history(ctx: Context, request: FactGet) -> FactHistory:
     """Show all values of a fact over time."""
-    found = [
-        PastValueView(
-            at=str(format_time(one.at)), agent_id=one.agent, value=one.value, confidence=value_or_unset(one.confidence)
-        )
-        for one in facts.list_past_values(ctx, request.principal or ctx.caller.agent, request.key)
-    ]
+    found = facts.list_past_values(ctx, request.principal or ctx.caller.agent, request.key)
     return FactHistory(key=request.key, past=found, count=len(found))

@@ -1,69 +1,21 @@
 """Operations on the audit log of interactions."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from holdfast.features.people import interactions
-from holdfast.features.people.interaction import Interaction
-from holdfast.features.people.read_interactions import InteractionFilter
+from holdfast.features.people.interactions import InteractionFilter
+from holdfast.features.people.model import Decision, Interaction
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Actor, Limit, Namespace, Skip, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import TimeText, format_time, parse_timestamp
+from holdfast.kernel.timestamps import parse_timestamp
 
-Decision = Literal["ok", "error", "denied"]
 Label = Annotated[str, Meta(max_length=256)]
 Principal = Annotated[str, Meta(min_length=1, max_length=128, description="Person who asked [default: the agent].")]
 Text = Annotated[str, Meta(min_length=1, max_length=65_536)]
-
-
-class InteractionView(Struct, frozen=True, kw_only=True):
-    """One decision. Fields that were not given, or that the namespace policy omits, are missing."""
-
-    id: str
-    at: TimeText
-    status: Decision
-    agent_id: str
-    namespace: str
-    texts: Literal["keep", "hash", "omit"]
-    """How the text is stored."""
-    principal: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    channel: str | UnsetType = UNSET
-    action: str | UnsetType = UNSET
-    reason: str | UnsetType = UNSET
-    provider: str | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    took_ms: int | UnsetType = UNSET
-    conversation_id: str | UnsetType = UNSET
-    input: str | UnsetType = UNSET
-    output: str | UnsetType = UNSET
-    input_digest: str | UnsetType = UNSET
-    """SHA-256 of the id, a zero byte and the text: proves the text to whoever has it."""
-    output_digest: str | UnsetType = UNSET
-    erased: bool | UnsetType = UNSET
-    """Whether text and person were erased."""
-
-
-_OPTIONAL_FIELDS = ("principal", "name", "channel", "action", "reason", "provider", "model", "input", "output")
-
-
-def _interaction_view(one: "Interaction") -> InteractionView:
-    return InteractionView(
-        id=one.id,
-        at=str(format_time(one.at)),
-        status=one.status,
-        agent_id=one.agent,
-        namespace=one.namespace,
-        texts=one.texts,
-        took_ms=UNSET if one.took_ms is None else one.took_ms,
-        conversation_id=one.conversation or UNSET,
-        input_digest=one.input_digest or UNSET,
-        output_digest=one.output_digest or UNSET,
-        erased=one.state == "deleted" or UNSET,
-        **{name: getattr(one, name) or UNSET for name in _OPTIONAL_FIELDS},
-    )
 
 
 class InteractionRecord(Request, frozen=True):
@@ -92,7 +44,7 @@ class InteractionRecord(Request, frozen=True):
     agent_id: Actor | None = None
 
 
-class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
+class InteractionRecordResult(Interaction, frozen=True, kw_only=True):
     recorded: bool
     """False: it was already recorded under the same key."""
 
@@ -103,7 +55,7 @@ class InteractionRecordResult(InteractionView, frozen=True, kw_only=True):
     cli=("agents", "interaction", "record"),
     aliases=("interaction record",),
     status=201,
-    human="holdfast.features.people.render:render_recorded_interaction",
+    columns=("id", "status"),
     examples=(
         Example({"status": "ok", "input": "Is it on?", "output": "Since noon.", "model": "model-one", "took_ms": 420}),
         Example({"status": "denied", "action": "shell", "reason": "It is on no list.", "principal": "ann"}),
@@ -135,8 +87,7 @@ def interaction_record(ctx: Context, request: InteractionRecord) -> InteractionR
         unique_key=request.unique_key,
     )
     stored, fresh = interactions.record(ctx, given)
-    view = _interaction_view(stored)
-    return InteractionRecordResult(**{name: getattr(view, name) for name in view.__struct_fields__}, recorded=fresh)
+    return InteractionRecordResult(**asdict(stored), recorded=fresh)
 
 
 class InteractionList(Request, frozen=True):
@@ -151,7 +102,7 @@ class InteractionList(Request, frozen=True):
 
 
 class Interactions(Struct, frozen=True, kw_only=True):
-    interactions: list[InteractionView]
+    interactions: list[Interaction]
     count: int
     totals: dict[str, int]
     """Total number by decision."""
@@ -179,7 +130,7 @@ def interaction_list(ctx: Context, request: InteractionList) -> Interactions:
         until=None if request.until is None else parse_timestamp(request.until, "until"),
     )
     found, totals = interactions.list_interactions(ctx, which, request.limit, request.offset)
-    return Interactions(interactions=[_interaction_view(one) for one in found], count=len(found), totals=totals)
+    return Interactions(interactions=found, count=len(found), totals=totals)
 
 
 class InteractionShow(Request, frozen=True):
@@ -193,12 +144,12 @@ class InteractionShow(Request, frozen=True):
     "GET /api/v1/interactions/{id}",
     cli=("agents", "interaction", "show"),
     aliases=("interaction show",),
-    human="holdfast.features.people.render:render_interaction",
+    columns=("id", "status"),
     examples=(Example({"id": "no-such-interaction"}, error="NOT_FOUND"), Example({"id": "1a95d3c7"}, prepared=True)),
 )
-def interaction_show(ctx: Context, request: InteractionShow) -> InteractionView:
+def interaction_show(ctx: Context, request: InteractionShow) -> Interaction:
     """Show one interaction in full."""
-    return _interaction_view(interactions.get_interaction(ctx, request.id))
+    return interactions.get_interaction(ctx, request.id)
 
 
 class InteractionErase(Request, frozen=True):

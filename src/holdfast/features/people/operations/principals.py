@@ -4,30 +4,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.features.people import erase_principal
+from holdfast.features.people import erase_person
 from holdfast.features.people import service as principals
-from holdfast.features.people.erase_principal import ErasureResult
+from holdfast.features.people.erase_person import ErasureResult
+from holdfast.features.people.model import Principal
 from holdfast.features.people.service import PrincipalNames
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Actor, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation
-from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=128, description="A name, such as ann or slack:U42.", extra={"argument": True})
 ]
-
-
-class PrincipalView(Struct, frozen=True, kw_only=True):
-    principal: str
-    """The name that all aliases stand for."""
-    names: list[str]
-    """All names, the principal first."""
-    display: str
-
-
-def _principal_view(principal: "PrincipalNames") -> PrincipalView:
-    return PrincipalView(principal=principal.principal, names=list(principal.names), display=principal.display)
 
 
 class PrincipalMerge(Request, frozen=True):
@@ -42,7 +30,7 @@ class PrincipalMerge(Request, frozen=True):
     cli=("person", "alias"),
     aliases=("principal merge", "person merge"),
     admin=True,
-    human="holdfast.features.people.render:render_principal",
+    columns=("principal", "display"),
     examples=(
         Example({"alias": "slack:U42", "principal": "ann"}),
         Example({"alias": "ann", "principal": "ann"}, error="VALIDATION_FAILED"),
@@ -50,13 +38,13 @@ class PrincipalMerge(Request, frozen=True):
         Example({"alias": "slack:U99", "principal": "ann"}, prepared=True),
     ),
 )
-def principal_merge(ctx: Context, request: PrincipalMerge) -> PrincipalView:
+def principal_merge(ctx: Context, request: PrincipalMerge) -> PrincipalNames:
     """Make a name an alias of a person.
 
     Both names then share what is known of either. Records keep the name they were written under, so `person unalias`
     can separate them again.
     """
-    return _principal_view(principals.merge(ctx, request.alias, request.principal))
+    return principals.merge(ctx, request.alias, request.principal)
 
 
 class PrincipalSplit(Request, frozen=True):
@@ -70,12 +58,12 @@ class PrincipalSplit(Request, frozen=True):
     cli=("person", "unalias"),
     aliases=("principal split", "person split"),
     admin=True,
-    human="holdfast.features.people.render:render_principal",
+    columns=("principal", "display"),
     examples=(Example({"alias": "nobody-yet"}, error="NOT_FOUND"), Example({"alias": "slack:U42"}, prepared=True)),
 )
-def principal_split(ctx: Context, request: PrincipalSplit) -> PrincipalView:
+def principal_split(ctx: Context, request: PrincipalSplit) -> PrincipalNames:
     """Separate an alias from its principal, with everything written under it."""
-    return _principal_view(principals.split(ctx, request.alias))
+    return principals.split(ctx, request.alias)
 
 
 class PrincipalDescribe(Request, frozen=True):
@@ -90,12 +78,12 @@ class PrincipalDescribe(Request, frozen=True):
     cli=("person", "rename"),
     aliases=("principal describe", "person describe"),
     admin=True,
-    human="holdfast.features.people.render:render_principal",
+    columns=("principal", "display"),
     examples=(Example({"name": "ann", "display": "Ann Example"}), Example({"name": "ann"}, error="VALIDATION_FAILED")),
 )
-def principal_describe(ctx: Context, request: PrincipalDescribe) -> PrincipalView:
+def principal_describe(ctx: Context, request: PrincipalDescribe) -> PrincipalNames:
     """Set the display name of a person or an agent."""
-    return _principal_view(principals.describe(ctx, request.name, request.display))
+    return principals.describe(ctx, request.name, request.display)
 
 
 class PrincipalShow(Request, frozen=True):
@@ -107,16 +95,16 @@ class PrincipalShow(Request, frozen=True):
     "GET /api/v1/principals/{name}",
     cli=("person", "show"),
     aliases=("principal show",),
-    human="holdfast.features.people.render:render_principal",
+    columns=("principal", "display"),
     examples=(
         Example({"name": "ann"}),
         Example({"name": "x" * 129}, error="VALIDATION_FAILED"),
         Example({"name": "slack:U42"}, prepared=True),
     ),
 )
-def principal_show(ctx: Context, request: PrincipalShow) -> PrincipalView:
+def principal_show(ctx: Context, request: PrincipalShow) -> PrincipalNames:
     """Show the principal of a name and all its aliases."""
-    return _principal_view(principals.show(ctx, request.name))
+    return principals.show(ctx, request.name)
 
 
 class PrincipalList(Request, frozen=True):
@@ -124,14 +112,8 @@ class PrincipalList(Request, frozen=True):
     after: Annotated[str, Meta(max_length=128, description="Only names after this one.")] = ""
 
 
-class NameView(Struct, frozen=True, kw_only=True):
-    name: str
-    stands_for: str | None
-    display: str
-
-
 class Names(Struct, frozen=True, kw_only=True):
-    names: list[NameView]
+    names: list[Principal]
     count: int
 
 
@@ -141,33 +123,18 @@ class Names(Struct, frozen=True, kw_only=True):
     cli=("person", "list"),
     aliases=("principal list",),
     admin=True,
-    human="holdfast.features.people.render:render_principals",
+    columns=("name", "stands_for", "display"),
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED"), Example({"limit": 20}, prepared=True)),
 )
 def principal_list(ctx: Context, request: PrincipalList) -> Names:
     """List known names and the principals they stand for."""
     found = principals.list_principals(ctx, request.limit, request.after)
-    views = [NameView(name=one.name, stands_for=one.stands_for, display=one.display) for one in found]
-    return Names(names=views, count=len(views))
+    return Names(names=found, count=len(found))
 
 
 class PrincipalPurge(Request, frozen=True):
     name: Annotated[Name, Meta(description="Any name of the person.")]
     agent_id: Actor | None = None
-
-
-class ErasureView(Struct, frozen=True, kw_only=True):
-    ids: list[str]
-    """A digest of each name; the names themselves are erased."""
-    at: TimeText
-    agent_id: str
-    """The agent that erased it."""
-    counts: dict[str, int]
-    """Number of erased records by kind."""
-
-
-def _erasure_view(one: "ErasureResult") -> ErasureView:
-    return ErasureView(ids=one.ids, at=format_timestamp(one.at), agent_id=one.agent, counts=one.counts)
 
 
 @operation(
@@ -178,20 +145,20 @@ def _erasure_view(one: "ErasureResult") -> ErasureView:
     stage="delete",
     admin=True,
     irreversible=True,
-    human="holdfast.features.people.render:render_erasure",
+    columns=("at", "agent_id"),
     examples=(
         Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"),
         Example({"name": ""}, error="VALIDATION_FAILED"),
         Example({"name": "ann"}, prepared=True),
     ),
 )
-def principal_purge(ctx: Context, request: PrincipalPurge) -> ErasureView:
+def principal_purge(ctx: Context, request: PrincipalPurge) -> ErasureResult:
     """Erase a person permanently, under every name, here and in synced stores.
 
     Deletes rows, history, index entries and embeddings. A digest of each name, the time, the agent and the counts
     remain. Backups are not changed.
     """
-    return _erasure_view(erase_principal.erase_everywhere(ctx, request.name))
+    return erase_person.erase_everywhere(ctx, request.name)
 
 
 class PrincipalForgotten(Request, frozen=True):
@@ -204,9 +171,9 @@ class PrincipalForgotten(Request, frozen=True):
     cli=("person", "erasure-status"),
     aliases=("principal forgotten", "person forgotten"),
     admin=True,
-    human="holdfast.features.people.render:render_erasure",
+    columns=("at", "agent_id"),
     examples=(Example({"name": "nobody-of-this-name"}, error="NOT_FOUND"), Example({"name": "eve"}, prepared=True)),
 )
-def principal_forgotten(ctx: Context, request: PrincipalForgotten) -> ErasureView:
+def principal_forgotten(ctx: Context, request: PrincipalForgotten) -> ErasureResult:
     """Show the record of a person's erasure."""
-    return _erasure_view(erase_principal.show_erasure(ctx, request.name))
+    return erase_person.show_erasure(ctx, request.name)

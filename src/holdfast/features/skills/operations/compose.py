@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta
 
 from holdfast.features.skills import compose
-from holdfast.features.skills.compose import NamespaceEntry, ScoredMemory
-from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS, DropReason
-from holdfast.features.skills.operations.skills import SkillId, StalenessView, staleness_view
+from holdfast.features.skills.compose import SkillComposeResult
+from holdfast.features.skills.model import DEFAULT_TOKENS, MAX_TOKENS
+from holdfast.features.skills.operations.skills import SkillId
 from holdfast.kernel.context import Context
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 
 class SkillCompose(Request, frozen=True):
@@ -23,57 +21,6 @@ class SkillCompose(Request, frozen=True):
     budget_tokens: Annotated[
         int, Meta(ge=0, le=MAX_TOKENS, description="Token budget for the reflections (cl100k).")
     ] = DEFAULT_TOKENS
-
-
-class ComposedNamespace(Struct, frozen=True, kw_only=True):
-    namespace: str
-    min_depth: int
-    max_reflection_depth: int | UnsetType = UNSET
-    """Missing if the key does not reach the namespace."""
-    note: str | UnsetType = UNSET
-
-
-class ComposedReflection(Struct, frozen=True, kw_only=True):
-    id: str
-    namespace: str
-    title: str
-    content: str
-    reflection_depth: int
-    agent_id: str
-    created_at: TimeText
-    score: float
-
-
-class DroppedView(Struct, frozen=True, kw_only=True):
-    reason: DropReason
-    count: int
-    ids: list[str]
-
-
-class SkillComposeResult(Struct, frozen=True, kw_only=True):
-    skill_id: str
-    skill_namespace: str
-    skill_name: str
-    current: bool
-    superseded_by: str | UnsetType = UNSET
-    """Id of the current version, if another one was requested."""
-    stale: StalenessView | UnsetType = UNSET
-    """Present if the reflection it was promoted from is no longer valid."""
-    body: str
-    body_tokens: int
-    """Not part of the budget."""
-    compositional_namespaces: list[ComposedNamespace]
-    reflections: list[ComposedReflection]
-    budget_tokens: int
-    tokens_used: int
-    """Tokens of the reflections as sent."""
-    memories_dropped: int
-    """Number of valid reflections that did not fit the budget."""
-    dropped: list[DroppedView]
-    degraded: str | UnsetType = UNSET
-
-
-FRAME = "[]"
 
 
 @operation(
@@ -90,57 +37,4 @@ FRAME = "[]"
 )
 def skill_compositional_context(ctx: Context, request: SkillCompose) -> SkillComposeResult:
     """Read a skill with its valid reflections, best first, within a token budget."""
-    result = compose.compose(ctx, request.skill_id, request.query, request.budget_tokens, _render_reflection, FRAME)
-    version = result.entry.version
-    return SkillComposeResult(
-        skill_id=version.id,
-        skill_namespace=version.namespace,
-        skill_name=version.name,
-        current=result.entry.is_current,
-        superseded_by=UNSET if result.entry.is_current else result.entry.skill.current,
-        stale=staleness_view(result.staleness),
-        body=result.body,
-        body_tokens=result.body_tokens,
-        compositional_namespaces=[_namespace_view(entry) for entry in result.namespaces],
-        reflections=[_reflection_view(one) for one in result.reflections],
-        budget_tokens=request.budget_tokens,
-        tokens_used=result.tokens_used,
-        memories_dropped=sum(one.total for one in result.dropped if one.reason in ("budget", "rank")),
-        dropped=[DroppedView(reason=one.reason, count=one.total, ids=one.ids) for one in result.dropped],
-        degraded=value_or_unset(result.degraded),
-    )
-
-
-def _reflection_view(one: "ScoredMemory") -> ComposedReflection:
-    return ComposedReflection(
-        id=one.memory.id,
-        namespace=one.memory.namespace,
-        title=one.memory.title,
-        content=one.memory.content,
-        reflection_depth=one.memory.reflection_depth,
-        agent_id=one.memory.agent,
-        created_at=format_timestamp(one.memory.created_at),
-        score=round(one.score, 6),
-    )
-
-
-def _render_reflection(one: "ScoredMemory") -> str:
-    return msgspec.json.encode(_reflection_view(one)).decode() + ","
-
-
-def _namespace_view(entry: "NamespaceEntry") -> ComposedNamespace:
-    return ComposedNamespace(
-        namespace=entry.composition.namespace,
-        min_depth=entry.composition.min_depth,
-        max_reflection_depth=entry.max_depth if entry.is_reachable else UNSET,
-        note=value_or_unset(_scope_note(entry)),
-    )
-
-
-def _scope_note(entry: "NamespaceEntry") -> str | None:
-    if not entry.is_reachable:
-        return "Your key does not reach this namespace; only reachable namespaces below it were searched."
-    if entry.scope is None:
-        wanted = entry.composition.min_depth
-        return f"No reflections: the maximum depth is {entry.max_depth}, the skill asks for {wanted} or more."
-    return None
+    return compose.compose(ctx, request.skill_id, request.query, request.budget_tokens)

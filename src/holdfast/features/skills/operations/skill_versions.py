@@ -6,12 +6,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.skills import service as skill_service
 from holdfast.features.skills.model import Outcome
-from holdfast.features.skills.operations.skills import SkillId, SkillView, _view_fields
+from holdfast.features.skills.operations.skills import SkillId, SkillView, build_view_fields
 from holdfast.features.skills.read_skills import SkillEntry
+from holdfast.features.skills.service import SkillChange
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Id, Limit
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
 
 
 class SkillPromote(Request, frozen=True):
@@ -119,15 +119,15 @@ def skill_rollback(ctx: Context, request: SkillRollback) -> SkillRollbackResult:
 
     No version is lost.
     """
-    result = skill_service.rollback(ctx, request.skill_id, request.version)
-    version = result.entry.version
+    entry, before = skill_service.rollback(ctx, request.skill_id, request.version)
+    version = entry.version
     return SkillRollbackResult(
         rolled_back=True,
         id=version.id,
         namespace=version.namespace,
         name=version.name,
         digest=version.digest,
-        before=result.previous_id,
+        before=before,
     )
 
 
@@ -170,17 +170,6 @@ class SkillHistory(Request, frozen=True):
     limit: Limit = 100
 
 
-class SkillChange(Struct, frozen=True, kw_only=True):
-    """A change of the current version, or the deletion of the skill."""
-
-    change: int
-    op: str
-    id: str
-    actor: str
-    at: TimeText
-    state: str
-
-
 class SkillHistoryResult(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
@@ -204,23 +193,13 @@ class SkillHistoryResult(Struct, frozen=True, kw_only=True):
 def skill_history(ctx: Context, request: SkillHistory) -> SkillHistoryResult:
     """Show all versions of a skill and when each was current."""
     with ctx.reading() as session:
-        past = skill_service.history(ctx, session, request.skill_id, limit=request.limit)
-    versions = [SkillView(**_view_fields(SkillEntry(version, past.skill))) for version in past.versions]
+        skill, versions, changes = skill_service.history(ctx, session, request.skill_id, limit=request.limit)
+    views = [SkillView(**build_view_fields(SkillEntry(version, skill))) for version in versions]
     return SkillHistoryResult(
-        namespace=past.skill.namespace,
-        name=past.skill.name,
-        current=past.skill.current if past.skill.state == "live" else UNSET,
-        versions=versions,
-        changes=[
-            SkillChange(
-                change=change.seq,
-                op=change.op,
-                id=change.skill.current,
-                actor=change.actor,
-                at=format_timestamp(change.at),
-                state=change.skill.state,
-            )
-            for change in past.changes
-        ],
-        count=len(versions),
+        namespace=skill.namespace,
+        name=skill.name,
+        current=skill.current if skill.state == "live" else UNSET,
+        versions=views,
+        changes=changes,
+        count=len(views),
     )

@@ -6,17 +6,17 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.skills import file_contents
 from holdfast.features.skills import service as skill_service
-from holdfast.features.skills.archive import read_archive
 from holdfast.features.skills.files import Draft, decode_content, encode_content, validate_files
-from holdfast.features.skills.folder import read_skill, write_folder
-from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome, StaleReason
+from holdfast.features.skills.folder import read_archive, read_skill, write_folder
+from holdfast.features.skills.model import MAX_FILES, MAX_MANIFEST_BYTES, File, Outcome
 from holdfast.features.skills.read_skills import SkillEntry
+from holdfast.features.skills.service import Staleness
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Invalid
 from holdfast.kernel.local_files import local_path, require_local
 from holdfast.kernel.registry.fields import Limit, Namespace
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.timestamps import Time
 
 SkillId = Annotated[
     str,
@@ -148,22 +148,6 @@ def _read_draft(ctx: Context, request: SkillRegister) -> Draft:
     return Draft(validate_files([("SKILL.md", request.inline_skill.encode()), *beside]))
 
 
-class StalenessView(Struct, frozen=True, kw_only=True):
-    """Why the reflection behind a skill is no longer valid."""
-
-    reason: StaleReason
-    reflection_id: str | UnsetType = UNSET
-    """Missing if you may not see it."""
-
-
-def staleness_view(fallen: skill_service.Staleness | None) -> StalenessView | UnsetType:
-    return (
-        UNSET
-        if fallen is None
-        else StalenessView(reason=fallen.reason, reflection_id=value_or_unset(fallen.reflection_id))
-    )
-
-
 class SkillView(Struct, frozen=True, kw_only=True):
     """A skill version in a list."""
 
@@ -173,13 +157,13 @@ class SkillView(Struct, frozen=True, kw_only=True):
     description: str
     digest: str
     agent_id: str
-    created_at: TimeText
+    created_at: Time
     current: bool
-    stale: StalenessView | UnsetType = UNSET
+    stale: Staleness | None = None
     """Present if the reflection it was promoted from is no longer valid."""
 
 
-def _view_fields(entry: SkillEntry, fallen: skill_service.Staleness | None = None) -> dict[str, Any]:
+def build_view_fields(entry: SkillEntry, stale: Staleness | None = None) -> dict[str, Any]:
     version = entry.version
     return {
         "id": version.id,
@@ -188,9 +172,9 @@ def _view_fields(entry: SkillEntry, fallen: skill_service.Staleness | None = Non
         "description": version.description,
         "digest": version.digest,
         "agent_id": version.agent,
-        "created_at": format_timestamp(version.created_at),
+        "created_at": version.created_at,
         "current": entry.is_current,
-        "stale": staleness_view(fallen),
+        "stale": stale,
     }
 
 
@@ -233,28 +217,21 @@ class SkillListResult(Struct, frozen=True, kw_only=True):
 def skill_list(ctx: Context, request: SkillList) -> SkillListResult:
     """List current skills by name, or ranked by a query."""
     with ctx.reading() as session:
-        found = skill_service.list_skills(ctx, session, request.namespace, request.query, limit=request.limit)
-        fallen = skill_service.find_stale(ctx, session, [one.version for one in found.entries])
-    views = [SkillView(**_view_fields(one, fallen.get(one.version.id))) for one in found.entries]
-    return SkillListResult(skills=views, count=len(views), total=found.total)
+        found, total = skill_service.list_skills(ctx, session, request.namespace, request.query, limit=request.limit)
+        fallen = skill_service.find_stale(ctx, session, [one.version for one in found])
+    views = [SkillView(**build_view_fields(one, fallen.get(one.version.id))) for one in found]
+    return SkillListResult(skills=views, count=len(views), total=total)
 
 
 class SkillGet(Request, frozen=True):
     skill_id: SkillId
 
 
-class ResourceView(Struct, frozen=True, kw_only=True):
-    path: str
-    kind: str
-    size: int
-    digest: str
-
-
 class SkillDetailView(SkillView, frozen=True, kw_only=True):
     body: str
     """SKILL.md below the frontmatter."""
     frontmatter: dict[str, Any]
-    resources: list[ResourceView]
+    resources: list[File]
     signed: bool
     """Whether the signature of a node of this store matches the content."""
     origin: str
@@ -280,18 +257,14 @@ def skill_get(ctx: Context, request: SkillGet) -> SkillDetailView:
         signed = file_contents.is_signed(session, entry.version)
         fallen = skill_service.find_stale(ctx, session, [entry.version]).get(entry.version.id)
     return SkillDetailView(
-        **_view_fields(entry, fallen),
+        **build_view_fields(entry, fallen),
         body=body,
         frontmatter=entry.version.frontmatter,
-        resources=[_resource_view(file) for file in entry.version.files if file.kind != "manifest"],
+        resources=[file for file in entry.version.files if file.kind != "manifest"],
         signed=signed,
         origin=entry.version.origin,
         superseded_by=UNSET if entry.is_current else entry.skill.current,
     )
-
-
-def _resource_view(file: File) -> ResourceView:
-    return ResourceView(path=file.path, kind=file.kind, size=file.size, digest=file.digest)
 
 
 class SkillResource(Request, frozen=True):

@@ -6,10 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+from msgspec import Struct
 
 from holdfast.features.sync import read_changes
-from holdfast.features.sync.apply_changes import SyncResult
+from holdfast.features.sync.apply_changes import RejectedChangeView, SyncResult
 from holdfast.features.sync.bundles.file import CHUNK, BundleHead, BundleWriter, read_bundle_file
 from holdfast.features.sync.exchange import LocalEndpoint
 from holdfast.features.sync.peers import store as peers
@@ -28,26 +30,34 @@ STREAM = "-"
 PAGE = 500
 
 
-class WriteBundleResult(NamedTuple):
-    """Contents of a written bundle."""
-
+class BundleExportResult(Struct, frozen=True, kw_only=True):
+    file: str
     since: int
-    upto: int
-    """The next bundle starts after this sequence number."""
+    next: int
+    """Pass this as `since` of the next bundle."""
     changes: int
     states: int
+    """Full records whose changes were compacted."""
     bytes: int
 
 
-class ReadBundleResult(NamedTuple):
-    """Result of an applied bundle."""
+class BundleImportResult(Struct, frozen=True, kw_only=True):
+    node: str
+    """The node that wrote the bundle."""
+    since: int
+    next: int
+    """The new cursor in that store's journal."""
+    imported: int
+    """New or changed memories."""
+    deletes: int
+    links: int
+    conflicts: int
+    rejected: int
+    errors: list[RejectedChangeView]
+    dry_run: bool
 
-    head: BundleHead
-    upto: int
-    result: SyncResult
 
-
-def write_bundle(ctx: Context, file: str, since: int, peer: str | None = None) -> WriteBundleResult:
+def write_bundle(ctx: Context, file: str, since: int, peer: str | None = None) -> BundleExportResult:
     """Write the journal after `since` to a signed file, atomically; with `peer`, only what that peer may read."""
     ctx.caller.require_all_namespaces()
     ctx.caller.require_local("file")
@@ -57,7 +67,7 @@ def write_bundle(ctx: Context, file: str, since: int, peer: str | None = None) -
     with ctx.reading() as session:
         head = _build_head(ctx, session, since, scope)
     with create_file(file) as to:
-        return _write_pages(ctx, to, head, key, scope)
+        return _write_pages(ctx, to, file, head, key, scope)
 
 
 def _get_peer_scope(session: Session, name: str) -> PeerScope:
@@ -84,7 +94,9 @@ def _build_head(ctx: Context, session: Session, since: int, scope: PeerScope) ->
     )
 
 
-def _write_pages(ctx: Context, to: BinaryIO, head: BundleHead, key: bytes, scope: PeerScope) -> WriteBundleResult:
+def _write_pages(
+    ctx: Context, to: BinaryIO, file: str, head: BundleHead, key: bytes, scope: PeerScope
+) -> BundleExportResult:
     """Write page by page, each in its own read transaction, at least up to the end of the journal at the start."""
     writer, after, changes, states = BundleWriter(to, head), head.since, 0, 0
     while after < head.seq:
@@ -94,7 +106,9 @@ def _write_pages(ctx: Context, to: BinaryIO, head: BundleHead, key: bytes, scope
         after, changes, states = page.upto, changes + len(page.changes), states + len(page.states)
         ctx.progress(after - head.since, max(after, head.seq) - head.since, "bundling")
     writer.write_signature(key)
-    return WriteBundleResult(head.since, after, changes, states, writer.bytes)
+    return BundleExportResult(
+        file=file, since=head.since, next=after, changes=changes, states=states, bytes=writer.bytes
+    )
 
 
 @contextmanager
@@ -121,7 +135,7 @@ def create_file(file: str) -> Iterator[BinaryIO]:
 
 def read_bundle(
     ctx: Context, file: str, *, trust_sender: bool = False, trust_source: bool = False, dry_run: bool = False
-) -> ReadBundleResult:
+) -> BundleImportResult:
     """Verify a whole bundle, then apply it page by page; each page is durable before the next."""
     ctx.caller.require_all_namespaces()
     ctx.caller.require_local("file")
@@ -132,7 +146,19 @@ def read_bundle(
             _must_be_known(session, head, trust_sender=trust_sender)
             _must_follow(session, head)
         with open_dry_run(ctx) if dry_run else nullcontext(ctx) as there:
-            return _apply_pages(there, spool, head, owner=None if trust_source else ctx.caller.agent)
+            upto, result = _apply_pages(there, spool, head, owner=None if trust_source else ctx.caller.agent)
+    return BundleImportResult(
+        node=head.node,
+        since=head.since,
+        next=upto,
+        imported=result.memory_count,
+        deletes=len(result.deleted_ids),
+        links=len(result.links),
+        conflicts=result.conflicts,
+        rejected=len(result.list_rejected),
+        errors=result.describe_rejected("here"),
+        dry_run=dry_run,
+    )
 
 
 @contextmanager
@@ -206,8 +232,8 @@ def _must_follow(session: Session, head: BundleHead) -> None:
     )
 
 
-def _apply_pages(ctx: Context, spool: BinaryIO, head: BundleHead, owner: str | None) -> ReadBundleResult:
-    """Apply the pages, skipping those applied before."""
+def _apply_pages(ctx: Context, spool: BinaryIO, head: BundleHead, owner: str | None) -> tuple[int, SyncResult]:
+    """Apply the pages, skipping those applied before; return the end of the range and the outcomes."""
     spool.seek(0)
     _, pages = read_bundle_file(spool)
     with ctx.reading() as session:
@@ -218,7 +244,7 @@ def _apply_pages(ctx: Context, spool: BinaryIO, head: BundleHead, owner: str | N
         if upto > followed:
             end.apply_changes(page, _build_handshake(head, upto), result)
         ctx.progress(upto - head.since, max(upto, head.seq) - head.since, "applying")
-    return ReadBundleResult(head, upto, result)
+    return upto, result
 
 
 def _get_cursor(session: Session, head: BundleHead) -> int:

@@ -1,73 +1,22 @@
 """Conflicts: list concurrent edits of two stores and resolve them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.features.sync import conflicts as conflict_service
-from holdfast.features.sync.conflict_store import ConflictSide
 from holdfast.features.sync.conflicts import ConflictDetails, get_resolve_parts
 from holdfast.kernel.context import Context
 from holdfast.kernel.records.merge import Resolution
 from holdfast.kernel.registry.fields import Actor, Limit, Skip
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
 from holdfast.kernel.registry.stages import StageEffects
-from holdfast.kernel.timestamps import TimeText, format_timestamp
-
-
-class SideView(Struct, frozen=True, kw_only=True):
-    value: Any
-    memory_id: str
-    origin: str
-    at: TimeText
-    actor: str | UnsetType = UNSET
-
-
-class ConflictView(Struct, frozen=True, kw_only=True):
-    """Two concurrent values of a field: one is shown, the other is kept."""
-
-    id: str
-    kind: str
-    memory_id: str
-    namespace: str
-    title: str
-    field: str
-    shown: SideView
-    other: SideView
-    found_at: TimeText
-    mine: Literal["shown", "other"] | UnsetType = UNSET
-    """The value that this store wrote, if it wrote exactly one."""
 
 
 class ConflictPage(Struct, frozen=True, kw_only=True):
-    conflicts: list[ConflictView]
+    conflicts: list[ConflictDetails]
     count: int
     total: int
-
-
-def conflict_view(one: "ConflictDetails") -> ConflictView:
-    return ConflictView(
-        id=one.conflict.id,
-        kind=one.conflict.kind,
-        memory_id=one.conflict.about,
-        namespace=one.conflict.namespace,
-        title=one.conflict.title,
-        field=one.conflict.cell,
-        shown=_side_view(one.sides.shown),
-        other=_side_view(one.sides.lost),
-        found_at=format_timestamp(one.conflict.found_at),
-        mine=value_or_unset(one.mine),
-    )
-
-
-def _side_view(side: "ConflictSide") -> SideView:
-    return SideView(
-        value=side.value,
-        memory_id=side.record,
-        origin=side.stamp.origin,
-        at=format_timestamp((side.stamp.time >> 16) * 1000),
-        actor=value_or_unset(side.actor),
-    )
 
 
 class Conflicts(Request, frozen=True):
@@ -87,7 +36,7 @@ def conflicts(ctx: Context, request: Conflicts) -> ConflictPage:
     """List conflicts between concurrent edits, newest first."""
     with ctx.reading() as session:
         found, total = conflict_service.list_conflicts(ctx, session, limit=request.limit, skip=request.offset)
-    return ConflictPage(conflicts=[conflict_view(one) for one in found], count=len(found), total=total)
+    return ConflictPage(conflicts=found, count=len(found), total=total)
 
 
 ConflictId = Annotated[
@@ -107,10 +56,10 @@ class ConflictShow(Request, frozen=True):
     human="holdfast.features.sync.render:render_conflict",
     examples=(Example({"id": "no-such-conflict"}, error="NOT_FOUND"), Example({"id": "6ae170b8"}, prepared=True)),
 )
-def conflicts_show(ctx: Context, request: ConflictShow) -> ConflictView:
+def conflicts_show(ctx: Context, request: ConflictShow) -> ConflictDetails:
     """Show both values of a conflict."""
     with ctx.reading() as session:
-        return conflict_view(conflict_service.get_conflict(ctx, session, request.id))
+        return conflict_service.get_conflict(ctx, session, request.id)
 
 
 class ConflictResolve(Request, frozen=True):

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from holdfast.features.sync.peers import certificates
 from holdfast.features.sync.peers import service as peers
+from holdfast.features.sync.peers.certificates import CertificateResult
 from holdfast.features.sync.peers.store import Peer
-from holdfast.features.sync.peers.token import format_token
+from holdfast.features.sync.peers.token import PeerToken
 from holdfast.kernel.context import Context
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 
 Name = Annotated[
     str, Meta(min_length=1, max_length=64, description="A local name for the peer.", extra={"argument": True})
@@ -28,42 +28,9 @@ ADMIN_DESCRIPTION = "Also accept policies, grants, standards and erasure request
 NO_TOKEN = "hfpeer1_nothing"  # noqa: S105 - an example of one that cannot be read
 
 
-class PeerToken(Struct, frozen=True, kw_only=True):
-    token: str
-    """One line of text; the other store enrols this one with it. Contains no secret."""
-    node: str
-    public_key: str
-
-
-class PeerView(Struct, frozen=True, kw_only=True):
-    name: str
-    node: str
-    public_key: str
-    tell: list[str]
-    take: list[str]
-    admin: bool
-    enrolled_at: TimeText
-    url: str | UnsetType = UNSET
-    fingerprint: str | UnsetType = UNSET
-
-
 class PeerPage(Struct, frozen=True, kw_only=True):
-    peers: list[PeerView]
+    peers: list[Peer]
     count: int
-
-
-def peer_view(peer: "Peer") -> PeerView:
-    return PeerView(
-        name=peer.name,
-        node=peer.node,
-        public_key=peer.public_key.hex(),
-        tell=list(peer.tell),
-        take=list(peer.take),
-        admin=peer.admin,
-        enrolled_at=format_timestamp(peer.enrolled_at),
-        url=value_or_unset(peer.url),
-        fingerprint=value_or_unset(peer.fingerprint),
-    )
 
 
 @operation(
@@ -74,13 +41,12 @@ def peer_view(peer: "Peer") -> PeerView:
     aliases=("peers token",),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer_token",
+    human="holdfast.features.sync.render:render_peer_token",
     examples=(Example({}),),
 )
 def peer_token(ctx: Context, request: EmptyRequest) -> PeerToken:
     """Print the token with which another store enrols this one."""
-    token = peers.get_own_token(ctx)
-    return PeerToken(token=format_token(token), node=token.node, public_key=token.public_key.hex())
+    return peers.get_own_token(ctx)
 
 
 class PeerAdd(Request, frozen=True):
@@ -101,7 +67,7 @@ class PeerAdd(Request, frozen=True):
     status=201,
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer",
+    human="holdfast.features.sync.render:render_peer",
     examples=(
         Example({"name": "desk", "token": NO_TOKEN}, error="VALIDATION_FAILED"),
         Example({"name": "no blanks", "token": NO_TOKEN}, error="VALIDATION_FAILED"),
@@ -119,23 +85,21 @@ class PeerAdd(Request, frozen=True):
         Example({"name": "desk", "token": "TOKEN", "tell": ["**"], "take": [""]}, prepared=True),
     ),
 )
-def peer_add(ctx: Context, request: PeerAdd) -> PeerView:
+def peer_add(ctx: Context, request: PeerAdd) -> Peer:
     """Enrol another store as a peer, limited to the given namespaces.
 
     Without patterns it may read and write every namespace. Policies, grants, standards and erasure requests need
     `admin`.
     """
-    return peer_view(
-        peers.add_peer(
-            ctx,
-            request.name,
-            request.token,
-            url=request.url,
-            tell=request.tell,
-            take=request.take,
-            admin=request.admin,
-            pinned=request.fingerprint,
-        )
+    return peers.add_peer(
+        ctx,
+        request.name,
+        request.token,
+        url=request.url,
+        tell=request.tell,
+        take=request.take,
+        admin=request.admin,
+        pinned=request.fingerprint,
     )
 
 
@@ -146,13 +110,14 @@ def peer_add(ctx: Context, request: PeerAdd) -> PeerView:
     aliases=("peers list", "sync peers list"),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peers",
+    columns=("name", "tell", "take", "admin", "url", "node"),
+    empty="No peers. Add one with `holdfast sync peers add NAME TOKEN`.",
     examples=(Example({}),),
 )
 def peer_list(ctx: Context, request: EmptyRequest) -> PeerPage:
     """List enrolled peers and the namespaces each may read and write."""
-    views = [peer_view(peer) for peer in peers.list_peers(ctx)]
-    return PeerPage(peers=views, count=len(views))
+    enrolled = peers.list_peers(ctx)
+    return PeerPage(peers=enrolled, count=len(enrolled))
 
 
 class PeerSet(Request, frozen=True):
@@ -172,29 +137,27 @@ class PeerSet(Request, frozen=True):
     aliases=("peers set",),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer",
+    human="holdfast.features.sync.render:render_peer",
     examples=(
         Example({"name": "nobody", "tell": ["team/**"]}, error="NOT_FOUND"),
         Example({"name": "laptop", "tell": ["shop/**"]}, prepared=True),
     ),
 )
-def peer_set(ctx: Context, request: PeerSet) -> PeerView:
+def peer_set(ctx: Context, request: PeerSet) -> Peer:
     """Change the settings of a peer; omitted fields keep their values.
 
     A token is needed only if the peer has a new key. Records that enter its namespaces are sent to it; records that
     leave them stay there unchanged.
     """
-    return peer_view(
-        peers.change_peer(
-            ctx,
-            request.name,
-            token=request.token,
-            url=request.url,
-            tell=request.tell,
-            take=request.take,
-            admin=request.admin,
-            pinned=request.fingerprint,
-        )
+    return peers.change_peer(
+        ctx,
+        request.name,
+        token=request.token,
+        url=request.url,
+        tell=request.tell,
+        take=request.take,
+        admin=request.admin,
+        pinned=request.fingerprint,
     )
 
 
@@ -209,12 +172,12 @@ class PeerRemove(Request, frozen=True):
     aliases=("peers remove",),
     admin=True,
     surfaces=("library", "cli", "http"),
-    human="holdfast.features.sync.peers.render:render_peer_removal",
+    human="holdfast.features.sync.render:render_peer_removal",
     examples=(Example({"name": "nobody"}, error="NOT_FOUND"), Example({"name": "laptop"}, prepared=True)),
 )
-def peer_remove(ctx: Context, request: PeerRemove) -> PeerView:
+def peer_remove(ctx: Context, request: PeerRemove) -> Peer:
     """Remove a peer immediately; data it sent before stays."""
-    return peer_view(peers.remove_peer(ctx, request.name))
+    return peers.remove_peer(ctx, request.name)
 
 
 class PeerCertificate(Request, frozen=True):
@@ -231,14 +194,6 @@ class PeerCertificate(Request, frozen=True):
     ] = "certificates"
 
 
-class CertificateResult(Struct, frozen=True, kw_only=True):
-    certificate: str
-    key: str
-    ca: str
-    """The CA certificate that signed it; peers verify with it."""
-    fingerprint: str
-
-
 @operation(
     Effect.WRITE,
     "POST /api/v1/peers/certificates",
@@ -247,7 +202,7 @@ class CertificateResult(Struct, frozen=True, kw_only=True):
     admin=True,
     surfaces=("library", "cli"),
     opens_nothing=True,
-    human="holdfast.features.sync.peers.render:render_peer_certificate",
+    human="holdfast.features.sync.render:render_peer_certificate",
     examples=(
         Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
         Example({"name": "desk"}, prepared=True),
@@ -260,7 +215,4 @@ def peer_certificate(ctx: Context, request: PeerCertificate) -> CertificateResul
     The first one in a folder also creates its signing CA. Key files are readable by their owner only and have no
     password.
     """
-    files = certificates.make_certificate(ctx, Path(request.folder), request.name, request.host or [])
-    return CertificateResult(
-        certificate=str(files.certificate), key=str(files.key), ca=str(files.ca), fingerprint=files.fingerprint
-    )
+    return certificates.make_certificate(ctx, Path(request.folder), request.name, request.host or [])

@@ -1,70 +1,20 @@
 """Quarantine: changes of other stores that were rejected."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
 from holdfast.features.sync.quarantine import service as quarantine_service
-from holdfast.features.sync.quarantine.service import RetryOutcome
-from holdfast.features.sync.quarantine.store import QuarantinedChange
+from holdfast.features.sync.quarantine.store import QuarantinedChange, QuarantinedChangeDetails
 from holdfast.kernel.context import Context
 from holdfast.kernel.registry.fields import Limit, Skip
-from holdfast.kernel.registry.operation import Effect, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.registry.operation import Effect, Example, Request, operation
 
 QuarantineId = Annotated[
     str, Meta(min_length=1, max_length=128, description="Id of the rejected change.", extra={"argument": True})
 ]
 MAX_IDS = 1000
-
-
-class QuarantinedChangeView(Struct, frozen=True, kw_only=True):
-    """A rejected change of another store."""
-
-    id: str
-    reason: str
-    detail: str
-    kind: str
-    record: str
-    action: str
-    origin: str
-    """The replica that made it, by its own account."""
-    number: int
-    peer: str
-    """The node that sent it."""
-    actor: str
-    made_at: TimeText
-    """When it was made, by its own account."""
-    kept_at: TimeText
-    tried_at: TimeText
-    tries: int
-    peer_name: str | UnsetType = UNSET
-    """The name of that node as a peer."""
-    memory_id: str | UnsetType = UNSET
-    """The memory it is about."""
-
-
-def quarantined_change_view(quarantined: "QuarantinedChange", senders: Mapping[str, str]) -> QuarantinedChangeView:
-    change = quarantined.change
-    return QuarantinedChangeView(
-        id=quarantined.id,
-        reason=quarantined.reason,
-        detail=quarantined.detail,
-        kind=change.kind,
-        record=change.record,
-        action=change.op,
-        origin=change.origin,
-        number=change.n,
-        peer=quarantined.peer,
-        peer_name=value_or_unset(senders.get(quarantined.peer)),
-        actor=change.actor,
-        made_at=format_timestamp((change.at >> 16) * 1000),
-        kept_at=format_timestamp(quarantined.recorded_at),
-        tried_at=format_timestamp(quarantined.tried_at),
-        tries=quarantined.tries,
-        memory_id=value_or_unset(change.about),
-    )
 
 
 class Quarantine(Request, frozen=True):
@@ -73,7 +23,7 @@ class Quarantine(Request, frozen=True):
 
 
 class QuarantinePage(Struct, frozen=True, kw_only=True):
-    quarantined: list[QuarantinedChangeView]
+    quarantined: list[QuarantinedChange]
     count: int
     total: int
 
@@ -84,27 +34,17 @@ class QuarantinePage(Struct, frozen=True, kw_only=True):
     cli=("sync", "quarantine"),
     aliases=("quarantine list", "sync quarantine list"),
     admin=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantine",
+    human="holdfast.features.sync.render:render_quarantine",
     examples=(Example({}), Example({"limit": 0}, error="VALIDATION_FAILED")),
 )
 def quarantine(ctx: Context, request: Quarantine) -> QuarantinePage:
     """List rejected changes of other stores with their reasons, newest first."""
     changes, total = quarantine_service.list_quarantined(ctx, limit=request.limit, skip=request.offset)
-    names = quarantine_service.get_sender_names(ctx)
-    return QuarantinePage(
-        quarantined=[quarantined_change_view(one, names) for one in changes], count=len(changes), total=total
-    )
+    return QuarantinePage(quarantined=changes, count=len(changes), total=total)
 
 
 class QuarantineShow(Request, frozen=True):
     id: QuarantineId
-
-
-class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True):
-    """A rejected change with its content."""
-
-    says: str | UnsetType = UNSET
-    """The record or edit as sent, unless a purge erased it."""
 
 
 @operation(
@@ -113,15 +53,12 @@ class QuarantinedChangeDetails(QuarantinedChangeView, frozen=True, kw_only=True)
     cli=("sync", "quarantine", "show"),
     aliases=("quarantine show",),
     admin=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantined_change",
+    human="holdfast.features.sync.render:render_quarantined_change",
     examples=(Example({"id": "no-such-change"}, error="NOT_FOUND"), Example({"id": "b8d35f02"}, prepared=True)),
 )
 def quarantine_show(ctx: Context, request: QuarantineShow) -> QuarantinedChangeDetails:
     """Show a rejected change and its content."""
-    change = quarantine_service.get_quarantined(ctx, request.id)
-    view = quarantined_change_view(change, quarantine_service.get_sender_names(ctx))
-    fields = {name: getattr(view, name) for name in view.__struct_fields__}
-    return QuarantinedChangeDetails(**fields, says=value_or_unset(change.change.content))
+    return QuarantinedChangeDetails(*astuple(quarantine_service.get_quarantined(ctx, request.id)))
 
 
 class QuarantineRetry(Request, frozen=True):
@@ -136,8 +73,8 @@ class RetryView(Struct, frozen=True, kw_only=True):
     kind: str
     record: str
     outcome: Literal["applied", "rejected"]
-    reason: str | UnsetType = UNSET
-    detail: str | UnsetType = UNSET
+    reason: str | None = None
+    detail: str | None = None
 
 
 class QuarantineRetryResult(Struct, frozen=True, kw_only=True):
@@ -152,7 +89,7 @@ class QuarantineRetryResult(Struct, frozen=True, kw_only=True):
     cli=("sync", "quarantine", "retry"),
     aliases=("quarantine retry",),
     admin=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantine_retry",
+    human="holdfast.features.sync.render:render_quarantine_retry",
     examples=(
         Example({}),
         Example({"ids": ["no-such-change"]}, error="NOT_FOUND"),
@@ -164,21 +101,20 @@ def quarantine_retry(ctx: Context, request: QuarantineRetry) -> QuarantineRetryR
 
     A change that is rejected again stays in quarantine with its reason.
     """
+    retried = quarantine_service.retry_quarantined(ctx, request.ids, trust_source=request.trust_source)
     outcomes = [
-        _retry_view(one)
-        for one in quarantine_service.retry_quarantined(ctx, request.ids, trust_source=request.trust_source)
+        RetryView(
+            id=change.id,
+            kind=change.kind,
+            record=change.record,
+            outcome="rejected" if rejected else "applied",
+            reason=rejected.reason if rejected else None,
+            detail=rejected.detail if rejected else None,
+        )
+        for change, rejected in retried
     ]
     applied = sum(one.outcome == "applied" for one in outcomes)
     return QuarantineRetryResult(applied=applied, rejected=len(outcomes) - applied, outcomes=outcomes)
-
-
-def _retry_view(one: "RetryOutcome") -> RetryView:
-    about = {"id": one.change.id, "kind": one.change.change.kind, "record": one.change.change.record}
-    if one.still_quarantined is None:
-        return RetryView(**about, outcome="applied")
-    return RetryView(
-        **about, outcome="rejected", reason=one.still_quarantined.reason, detail=one.still_quarantined.detail
-    )
 
 
 class QuarantineDrop(Request, frozen=True):
@@ -188,7 +124,7 @@ class QuarantineDrop(Request, frozen=True):
 
 
 class QuarantineDropResult(Struct, frozen=True, kw_only=True):
-    dropped: list[QuarantinedChangeView]
+    dropped: list[QuarantinedChange]
     count: int
 
 
@@ -199,7 +135,7 @@ class QuarantineDropResult(Struct, frozen=True, kw_only=True):
     aliases=("quarantine drop",),
     admin=True,
     irreversible=True,
-    human="holdfast.features.sync.quarantine.render:render_quarantine_drop",
+    human="holdfast.features.sync.render:render_quarantine_drop",
     examples=(
         Example({"ids": ["no-such-change"]}, error="NOT_FOUND"),
         Example({"ids": []}, error="VALIDATION_FAILED"),
@@ -211,6 +147,5 @@ def quarantine_drop(ctx: Context, request: QuarantineDrop) -> QuarantineDropResu
 
     They are rejected whoever sends them again. A different change with the same origin and number is accepted.
     """
-    names = quarantine_service.get_sender_names(ctx)
-    views = [quarantined_change_view(one, names) for one in quarantine_service.drop_quarantined(ctx, request.ids)]
-    return QuarantineDropResult(dropped=views, count=len(views))
+    dropped = quarantine_service.drop_quarantined(ctx, request.ids)
+    return QuarantineDropResult(dropped=dropped, count=len(dropped))

@@ -1,20 +1,19 @@
-"""Sync with another store, and the status of all peers."""
+"""Sync with another store, the status of all peers, exchange by file, and compaction of history that all have."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.features.sync import compact_journal, read_changes, status
 from holdfast.features.sync import conflicts as conflict_service
-from holdfast.features.sync import read_changes, status
-from holdfast.features.sync.apply_changes import SyncResult
+from holdfast.features.sync.apply_changes import MAX_ERRORS, RejectedChangeView
+from holdfast.features.sync.bundles.service import BundleExportResult, BundleImportResult, read_bundle, write_bundle
+from holdfast.features.sync.compact_journal import CompactResult
 from holdfast.features.sync.exchange import ExchangeResult, sync_with
-from holdfast.features.sync.status import PeerStatus
+from holdfast.features.sync.status import SyncStatus
 from holdfast.kernel.context import Context, Progress
-from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation, value_or_unset
-from holdfast.kernel.timestamps import TimeText, format_timestamp
-
-MAX_ERRORS = 100
-"""Rejected changes listed in a response; all of them are in quarantine."""
+from holdfast.kernel.journal.journal import DEFAULT_RETENTION_DAYS
+from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
 
 
 class Sync(Request, frozen=True):
@@ -44,18 +43,6 @@ class SyncPlan(Struct, frozen=True, kw_only=True):
     update: int
     noop: int
     links: int
-
-
-class RejectedChangeView(Struct, frozen=True, kw_only=True):
-    """A change that one of the stores rejected."""
-
-    by: Literal["here", "there"]
-    kind: str
-    record: str
-    origin: str
-    number: int
-    reason: str
-    detail: str
 
 
 class SyncReport(Struct, frozen=True, kw_only=True):
@@ -102,7 +89,7 @@ def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
     """
     done = sync_with(ctx, request.remote, request.direction, dry_run=request.dry_run, trust_source=request.trust_source)
     sides = (done.pulled, done.pushed)
-    errors = [list_rejected_views("here", done.pulled), list_rejected_views("there", done.pushed)]
+    errors = [done.pulled.describe_rejected("here"), done.pushed.describe_rejected("there")]
     return SyncReport(
         direction=request.direction,
         deletes=sum(len(side.deleted_ids) for side in sides),
@@ -116,22 +103,7 @@ def sync(ctx: Context, request: Sync, progress: Progress) -> SyncReport:
     )
 
 
-def list_rejected_views(by: Literal["here", "there"], result: "SyncResult") -> list[RejectedChangeView]:
-    return [
-        RejectedChangeView(
-            by=by,
-            kind=one.change.kind,
-            record=one.change.record,
-            origin=one.change.origin,
-            number=one.change.n,
-            reason=one.reason,
-            detail=one.detail,
-        )
-        for one in result.list_rejected[:MAX_ERRORS]
-    ]
-
-
-def _count_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
+def _count_fields(direction: str, done: ExchangeResult) -> dict[str, Any]:
     match direction:
         case "pull":
             return {"imported": done.pulled.memory_count}
@@ -141,7 +113,7 @@ def _count_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
             return {"pulled": done.pulled.memory_count, "pushed": done.pushed.memory_count}
 
 
-def _plan_fields(direction: str, done: "ExchangeResult") -> dict[str, Any]:
+def _plan_fields(direction: str, done: ExchangeResult) -> dict[str, Any]:
     plans = {"pull": done.pulled, "push": done.pushed}
     selected = plans if direction == "merge" else {direction: plans[direction]}
     return {"dry_run": True} | {
@@ -190,50 +162,6 @@ def sync_digest(ctx: Context, request: EmptyRequest) -> SyncDigest:
         )
 
 
-class PeerStatusView(Struct, frozen=True, kw_only=True):
-    """Replication state of one peer, as far as known."""
-
-    peer: str
-    """Its name as a peer, else its address, else its node."""
-    state: Literal["ok", "failing", "unheard"]
-    url: str | UnsetType = UNSET
-    node: str | UnsetType = UNSET
-    release: str | UnsetType = UNSET
-    unknown_there: list[str] | UnsetType = UNSET
-    """Record kinds here that its release does not know; it quarantines them until it is upgraded."""
-    behind_here: int | UnsetType = UNSET
-    """Changes on the peer not yet pulled, as of the last contact."""
-    behind_there: int | UnsetType = UNSET
-    """Changes here that the peer has not pulled, as of the last contact."""
-    last_heard: TimeText | UnsetType = UNSET
-    last_success: TimeText | UnsetType = UNSET
-    last_failure: TimeText | UnsetType = UNSET
-    last_error: str | UnsetType = UNSET
-    """Why the last exchange failed; absent after a success."""
-    failures: int
-    """Consecutive failures."""
-    pulled: int
-    pushed: int
-    conflicts: int
-    """All conflicts met in exchanges with it, resolved ones included. Open conflicts are counted for the whole store
-    only."""
-    quarantined: int
-    clock_ahead_secs: float | UnsetType = UNSET
-    """How far its clock is ahead of the local one, if more than two minutes."""
-
-
-class SyncStatus(Struct, frozen=True, kw_only=True):
-    node: str
-    seq: int
-    peers: list[PeerStatusView]
-    conflicts: int
-    """Open conflicts of the whole store."""
-    quarantined: int
-    pending_replication: int
-    """Changes of this store with too few acknowledgements, under quorum writes."""
-    pending_since: TimeText | UnsetType = UNSET
-
-
 @operation(
     Effect.READ,
     "GET /api/v1/sync/status",
@@ -246,52 +174,112 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
 def sync_status(ctx: Context, request: EmptyRequest) -> SyncStatus:
     """Show how far this store and its peers lag, and the last exchanges."""
     ctx.caller.require_all_namespaces()
-    overview = status.read_overview(ctx)
-    return SyncStatus(
-        node=overview.node,
-        seq=overview.seq,
-        peers=[_peer_status_view(one) for one in overview.peers],
-        conflicts=overview.conflicts,
-        quarantined=overview.quarantined,
-        pending_replication=overview.pending,
-        pending_since=_time_or_unset(overview.pending_since),
+    return status.read_status(ctx)
+
+
+BundlePath = Annotated[
+    str, Meta(min_length=1, max_length=4096, description="A file, or - for a pipe.", extra={"argument": True})
+]
+
+
+class ExportBundle(Request, frozen=True):
+    file: BundlePath
+    since: Annotated[
+        int, Meta(ge=0, le=(1 << 53) - 1, description="Only changes after this point: `next` of the previous bundle.")
+    ] = 0
+    peer: (
+        Annotated[str, Meta(min_length=1, max_length=64, description="Only what this enrolled peer may read.")] | None
+    ) = None
+
+
+@operation(
+    Effect.READ,
+    "POST /api/v1/sync/export-bundle",
+    cli=("sync", "bundle", "export"),
+    aliases=("sync-export-bundle", "sync export-bundle"),
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.features.sync.render:render_bundle_export",
+    examples=(
+        Example({"file": "no/such/folder/changes.bundle"}, error="STORE_UNREACHABLE"),
+        Example({"file": "x.bundle", "since": -1}, error="VALIDATION_FAILED"),
+        Example({"file": "x.bundle", "peer": "nobody"}, error="NOT_FOUND"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "to-laptop.bundle"}, prepared=True),
+        Example({"file": "to-laptop.bundle", "peer": "laptop"}, prepared=True),
+    ),
+)
+def sync_export_bundle(ctx: Context, request: ExportBundle, progress: Progress) -> BundleExportResult:
+    """Write changes to a signed, compressed file for another store.
+
+    The file is complete or not written at all. Import it with `sync bundle import`. Without `peer` it contains
+    everything after `since`, private memories included: protect it like the store.
+    """
+    return write_bundle(ctx, request.file, request.since, request.peer)
+
+
+class ImportBundle(Request, frozen=True):
+    file: BundlePath
+    trust_sender: Annotated[bool, Meta(description="Accept a bundle from a store that is not an enrolled peer.")] = (
+        False
+    )
+    trust_source: Annotated[bool, Meta(description="Keep the owners of new memories; otherwise you own them.")] = False
+    dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/sync/import-bundle",
+    cli=("sync", "bundle", "import"),
+    aliases=("sync-import-bundle", "sync import-bundle"),
+    admin=True,
+    surfaces=("library", "cli"),
+    human="holdfast.features.sync.render:render_bundle_import",
+    examples=(
+        Example({"file": "no/such.bundle"}, error="VALIDATION_FAILED"),
+        Example({}, error="VALIDATION_FAILED"),
+        Example({"file": "from-laptop.bundle", "trust_sender": True}, prepared=True),
+        Example({"file": "from-laptop.bundle", "trust_sender": True, "dry_run": True}, prepared=True),
+    ),
+)
+def sync_import_bundle(ctx: Context, request: ImportBundle, progress: Progress) -> BundleImportResult:
+    """Apply a bundle written by `sync bundle export`.
+
+    The whole file is verified before any change is applied. Importing it again changes nothing. A bundle that would
+    leave a gap is rejected, and the error lists the missing changes.
+    """
+    return read_bundle(
+        ctx, request.file, trust_sender=request.trust_sender, trust_source=request.trust_source, dry_run=request.dry_run
     )
 
 
-MIN_CLOCK_SKEW = 120 * 10**6
-"""Microseconds of clock difference from which it is reported."""
+class Compact(Request, frozen=True):
+    older_than: Annotated[
+        int, Meta(ge=0, le=36_500, description="Days of full history to keep, even if every peer has them.")
+    ] = DEFAULT_RETENTION_DAYS
+    dry_run: Annotated[bool, Meta(description="Report what would change; change nothing.")] = False
 
 
-def _peer_status_view(one: "PeerStatus") -> PeerStatusView:
-    info, attempts = one.seen, one.attempts
-    ahead = info.ahead if info else 0
-    return PeerStatusView(
-        peer=one.name,
-        state=_state(one),
-        url=value_or_unset(one.url),
-        node=value_or_unset(one.node),
-        release=info.release if info else UNSET,
-        unknown_there=list(info.unknown) if info and info.unknown else UNSET,
-        behind_here=value_or_unset(one.behind_here),
-        behind_there=value_or_unset(one.behind_there),
-        last_heard=_time_or_unset(info.at if info else None),
-        last_success=_time_or_unset(attempts.succeeded_at if attempts else None),
-        last_failure=_time_or_unset(attempts.failed_at if attempts else None),
-        last_error=value_or_unset(attempts.error) if attempts else UNSET,
-        failures=attempts.failures if attempts else 0,
-        pulled=attempts.pulled if attempts else 0,
-        pushed=attempts.pushed if attempts else 0,
-        conflicts=attempts.conflicts if attempts else 0,
-        quarantined=one.quarantined,
-        clock_ahead_secs=round(ahead / 10**6, 1) if abs(ahead) > MIN_CLOCK_SKEW else UNSET,
-    )
+@operation(
+    Effect.DESTROY,
+    "POST /api/v1/compact",
+    cli=("admin", "compact"),
+    aliases=("compact",),
+    admin=True,
+    irreversible=True,
+    surfaces=("library", "cli", "http"),
+    human="holdfast.features.sync.render:render_compaction",
+    examples=(
+        Example({"dry_run": True}),
+        Example({"older_than": -1}, error="VALIDATION_FAILED"),
+        Example({"dry_run": True}, prepared=True),
+        Example({"older_than": 90}, prepared=True),
+    ),
+)
+def compact(ctx: Context, request: Compact, progress: Progress) -> CompactResult:
+    """Compact old history to final states, once every enrolled peer has it.
 
-
-def _state(one: "PeerStatus") -> Literal["ok", "failing", "unheard"]:
-    if one.attempts is not None and one.attempts.error is not None:
-        return "failing"
-    return "ok" if one.seen is not None else "unheard"
-
-
-def _time_or_unset(at: int | None) -> str | UnsetType:
-    return UNSET if at is None else format_timestamp(at)
+    No memory changes, and `verify` still proves the rest. Undo, history and known_at reach back to the compaction
+    point. Runs in short transactions, so others can write; if interrupted, run it again to continue.
+    """
+    return compact_journal.compact(ctx, request.older_than, dry_run=request.dry_run)

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 from holdfast.kernel.context import Context
 from holdfast.kernel.errors import Conflict, Invalid
@@ -26,12 +27,13 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USAGES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
-class CertificateFiles(NamedTuple):
-    """Paths of a certificate, its key and the certificate of its CA."""
+class CertificateResult(Struct, frozen=True):
+    """Paths of a certificate and its key."""
 
-    certificate: Path
-    key: Path
-    ca: Path
+    certificate: str
+    key: str
+    ca: str
+    """The CA certificate that signed it; peers verify with it."""
     fingerprint: str
 
 
@@ -40,7 +42,7 @@ class _Signer(NamedTuple):
     key: ec.EllipticCurvePrivateKey
 
 
-def make_certificate(ctx: Context, folder: Path, name: str, hosts: list[str]) -> CertificateFiles:
+def make_certificate(ctx: Context, folder: Path, name: str, hosts: list[str]) -> CertificateResult:
     """Create a server and client certificate for a store, and on first use the CA of the folder."""
     ctx.caller.require_local("folder")
     if not _NAME.fullmatch(name) or name == SIGNER:
@@ -57,7 +59,7 @@ def make_certificate(ctx: Context, folder: Path, name: str, hosts: list[str]) ->
             folder, name, _build_certificate(name, names, key, signer.certificate, now).sign(signer.key, SHA256()), key
         )
         fingerprint = fingerprint_of(PEM_cert_to_DER_cert(certificate.read_text()))
-    return CertificateFiles(certificate, key_file, folder / f"{SIGNER}.pem", fingerprint)
+    return CertificateResult(str(certificate), str(key_file), str(folder / f"{SIGNER}.pem"), fingerprint)
 
 
 def _load_or_make_signer(folder: Path, now: datetime) -> _Signer:

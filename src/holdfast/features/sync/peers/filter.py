@@ -8,7 +8,7 @@ from msgspec import Struct
 from holdfast.features.graph.model import Alias
 from holdfast.features.memories.grant import Grant
 from holdfast.features.namespaces.model import Policy, Standard
-from holdfast.features.people.interaction import Interaction
+from holdfast.features.people.model import Interaction
 from holdfast.features.reflections.invalidation import Invalidation
 from holdfast.features.skills.model import Skill, SkillVersion
 from holdfast.kernel.journal.kinds import KINDS

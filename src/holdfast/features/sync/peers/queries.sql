@@ -15,7 +15,7 @@ on conflict (name) do update set node = excluded.node, public_key = excluded.pub
 delete from peer where name = :name
 -- name: quarantine_out_of_scope
 -- Changes outside their sender's namespaces, newest first.
-select origin, n, reason, detail, change, peer, recorded_at, tried_at, tries from quarantine where reason = 'scope'
+select {quarantine.columns} from quarantine q where reason = 'scope'
 order by recorded_at desc, origin, n desc limit :limit
 -- name: quarantine_drop_peer
 delete from quarantine where peer = :node

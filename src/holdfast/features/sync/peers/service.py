@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.features.sync import status_store as status
+from holdfast.features.sync import status
 from holdfast.features.sync.peers import store as peers
 from holdfast.features.sync.peers import token as peer_token
 from holdfast.features.sync.peers.client import parse_address
@@ -51,8 +51,8 @@ def add_peer(
         node=parsed.node,
         public_key=parsed.public_key,
         url=_normalize_url(url),
-        tell=validate_patterns(ALL_NAMESPACES if tell is None else tell, "tell"),
-        take=validate_patterns(ALL_NAMESPACES if take is None else take, "take"),
+        tell=list(validate_patterns(ALL_NAMESPACES if tell is None else tell, "tell")),
+        take=list(validate_patterns(ALL_NAMESPACES if take is None else take, "take")),
         admin=admin,
         fingerprint=fingerprint.parse_fingerprint(pinned) if pinned else None,
         enrolled_at=ctx.now(),
@@ -90,8 +90,8 @@ def change_peer(
         after = replace(
             before,
             url=before.url if url is None else _normalize_url(url),
-            tell=before.tell if tell is None else validate_patterns(tell, "tell"),
-            take=before.take if take is None else validate_patterns(take, "take"),
+            tell=before.tell if tell is None else list(validate_patterns(tell, "tell")),
+            take=before.take if take is None else list(validate_patterns(take, "take")),
             admin=before.admin if admin is None else admin,
             fingerprint=before.fingerprint
             if pinned is None

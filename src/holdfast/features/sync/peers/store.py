@@ -1,10 +1,15 @@
 """Table of enrolled peers and their used nonces."""
 
+from typing import Annotated
+
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
+from holdfast.kernel.records.fields import PRIVATE, Named, computed
 from holdfast.kernel.records.namespace_patterns import FULL_SCOPE, PeerScope
 from holdfast.kernel.storage.port import Row, Session
+from holdfast.kernel.timestamps import Time
 
 
 class Peer(Struct, frozen=True, kw_only=True):
@@ -12,21 +17,25 @@ class Peer(Struct, frozen=True, kw_only=True):
 
     name: str
     node: str
-    public_key: bytes
-    url: str | None
-    tell: tuple[str, ...]
+    public_key: Annotated[bytes, PRIVATE]
+    url: str | None = None
+    tell: list[str]
     """Patterns of the namespaces it may read."""
-    take: tuple[str, ...]
+    take: list[str]
     """Patterns of the namespaces it may write."""
     admin: bool
     """Whether policies, grants, standards and erasure requests are accepted from it."""
-    fingerprint: str | None
+    fingerprint: str | None = None
     """SHA-256 of its pinned server certificate."""
-    enrolled_at: int
+    enrolled_at: Time
+
+    @computed
+    def public_key_text(self) -> Annotated[str, Named("public_key")]:
+        return self.public_key.hex()
 
     @property
     def scope(self) -> PeerScope:
-        return PeerScope(self.tell, self.take, self.admin)
+        return PeerScope(tuple(self.tell), tuple(self.take), self.admin)
 
 
 def list_peers(session: Session) -> list[Peer]:
@@ -34,11 +43,13 @@ def list_peers(session: Session) -> list[Peer]:
 
 
 def find_by_node(session: Session, node: str) -> Peer | None:
-    return _peer_or_none(session.row("peer_by_node", node=node))
+    row = session.row("peer_by_node", node=node)
+    return _to_peer(row) if row else None
 
 
 def find_by_name(session: Session, name: str) -> Peer | None:
-    return _peer_or_none(session.row("peer_by_name", name=name))
+    row = session.row("peer_by_name", name=name)
+    return _to_peer(row) if row else None
 
 
 def find_by_url(session: Session, url: str) -> Peer | None:
@@ -55,18 +66,8 @@ def get_scope(session: Session, node: str) -> PeerScope:
 
 def put_peer(session: Session, peer: Peer) -> None:
     """Insert a peer or replace the one with its name."""
-    session.do(
-        "peer_put",
-        name=peer.name,
-        node=peer.node,
-        public_key=peer.public_key,
-        url=peer.url,
-        tell=_encode_patterns(peer.tell),
-        take=_encode_patterns(peer.take),
-        admin=int(peer.admin),
-        fingerprint=peer.fingerprint,
-        enrolled_at=peer.enrolled_at,
-    )
+    tell, take = (msgspec.json.encode(patterns).decode() for patterns in (peer.tell, peer.take))
+    session.do("peer_put", **(asdict(peer) | {"tell": tell, "take": take, "admin": int(peer.admin)}))
 
 
 def remove_peer(session: Session, peer: Peer) -> None:
@@ -81,10 +82,6 @@ def use_nonce(session: Session, node: str, nonce: str, at: int, floor: int) -> b
     return session.row("nonce_add", node=node, nonce=nonce, at=at) is not None
 
 
-def _peer_or_none(row: Row | None) -> Peer | None:
-    return _to_peer(row) if row else None
-
-
 def _to_peer(row: Row) -> Peer:
     name, node, public_key, url, tell, take, admin, fingerprint, enrolled_at = row
     return Peer(
@@ -92,13 +89,9 @@ def _to_peer(row: Row) -> Peer:
         node=node,
         public_key=bytes(public_key),
         url=url,
-        tell=tuple(msgspec.json.decode(tell)),
-        take=tuple(msgspec.json.decode(take)),
+        tell=msgspec.json.decode(tell),
+        take=msgspec.json.decode(take),
         admin=bool(admin),
         fingerprint=fingerprint,
         enrolled_at=enrolled_at,
     )
-
-
-def _encode_patterns(patterns: tuple[str, ...]) -> str:
-    return msgspec.json.encode(patterns).decode()

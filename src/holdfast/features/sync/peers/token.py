@@ -2,23 +2,31 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated
+
+from msgspec import Struct
 
 from holdfast.kernel.errors import Invalid
+from holdfast.kernel.records.fields import PRIVATE, Named, computed
 
 PREFIX = "hfpeer1_"
 KEY_BYTES = 32
 CHECKSUM_BYTES = 6
 
 
-class PeerToken(NamedTuple):
+class PeerToken(Struct, frozen=True):
     node: str
-    public_key: bytes
+    public_key: Annotated[bytes, PRIVATE]
 
+    @computed
+    def token(self) -> str:
+        """One line of text; the other store enrols this one with it. Contains no secret."""
+        payload = self.public_key + self.node.encode()
+        return PREFIX + urlsafe_b64encode(payload + _checksum(payload)).decode().rstrip("=")
 
-def format_token(token: PeerToken) -> str:
-    payload = token.public_key + token.node.encode()
-    return PREFIX + urlsafe_b64encode(payload + _checksum(payload)).decode().rstrip("=")
+    @computed
+    def public_key_text(self) -> Annotated[str, Named("public_key")]:
+        return self.public_key.hex()
 
 
 def parse_token(text: str) -> PeerToken:

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel.errors import NotFound
 from holdfast.kernel.records.change import Change, ChangeId, digest, signed_bytes
+from holdfast.kernel.records.fields import PRIVATE, Named, computed
 from holdfast.kernel.storage.port import Row, Session
-from holdfast.kernel.timestamps import derive_id
+from holdfast.kernel.timestamps import Time, derive_id
 
 RETRYABLE = ("waits", "future", "unknown_kind")
 """Reasons of changes that may become applicable by themselves."""
@@ -18,25 +20,71 @@ AUTHENTIC = (*RETRYABLE, "scope", "governance")
 """Reasons of changes with a valid signature of their author."""
 
 
-class QuarantinedChange(NamedTuple):
-    """A rejected change with its reason and sender."""
+class QuarantinedChange(Struct, frozen=True):
+    """A rejected change of another store, with its reason and sender."""
 
-    change: Change
+    change: Annotated[Change, PRIVATE]
     reason: str
     detail: str
     peer: str
     """The node that sent it last."""
-    recorded_at: int
-    tried_at: int
+    recorded_at: Annotated[Time, Named("kept_at")]
+    tried_at: Time
     tries: int
+    peer_name: str | None = None
+    """The name of that node as a peer."""
 
     @property
     def name(self) -> ChangeId:
         return ChangeId(self.change.origin, self.change.n)
 
-    @property
+    @computed
     def id(self) -> str:
         return get_id(self.change.origin, self.change.n)
+
+    @computed
+    def kind(self) -> str:
+        return self.change.kind
+
+    @computed
+    def record(self) -> str:
+        return self.change.record
+
+    @computed
+    def action(self) -> str:
+        return self.change.op
+
+    @computed
+    def origin(self) -> str:
+        """The replica that made it, by its own account."""
+        return self.change.origin
+
+    @computed
+    def number(self) -> int:
+        return self.change.n
+
+    @computed
+    def actor(self) -> str:
+        return self.change.actor
+
+    @computed
+    def made_at(self) -> Time:
+        """When it was made, by its own account."""
+        return (self.change.at >> 16) * 1000
+
+    @computed
+    def memory_id(self) -> str | None:
+        """The memory it is about."""
+        return self.change.about
+
+
+class QuarantinedChangeDetails(QuarantinedChange, frozen=True):
+    """A rejected change with its content."""
+
+    @computed
+    def says(self) -> str | None:
+        """The record or edit as sent, unless a purge erased it."""
+        return self.change.content
 
 
 def get_id(origin: str, n: int) -> str:
@@ -106,7 +154,5 @@ def change_digest(change: Change) -> str:
 
 
 def _to_quarantined(row: Row) -> QuarantinedChange:
-    _, _, reason, detail, change, peer, recorded_at, tried_at, tries = row
-    return QuarantinedChange(
-        msgspec.json.decode(change, type=Change), reason, detail, peer, recorded_at, tried_at, tries
-    )
+    _, _, reason, detail, change, *rest = row
+    return QuarantinedChange(msgspec.json.decode(change, type=Change), reason, detail, *rest)

@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 from holdfast.features.memories.operations.core import OnConflictField
 from holdfast.features.reflections.operations.reflect import MemoryId
 from holdfast.features.transfer import importer
-from holdfast.features.transfer.model import Options
+from holdfast.features.transfer.import_state import Options
 from holdfast.features.transfer.reflections import files as reflection_files
-from holdfast.features.transfer.reflections.markdown import file_path, render_file
+from holdfast.features.transfer.reflections.files import file_path, render_file
 from holdfast.kernel.context import Context, Progress
 from holdfast.kernel.registry.fields import Namespace, Timestamp
 from holdfast.kernel.registry.operation import Effect, Example, Request, operation

@@ -1,16 +1,19 @@
-"""Agents, their messages and their grants."""
+"""Agents, their messages and their grants, and API keys."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
-from holdfast.features.access import agents
-from holdfast.features.access.notice import Notice
+from holdfast.features.access import agents, keys
+from holdfast.features.access.keys import Key
+from holdfast.features.access.model import Notice, SeenAgent
 from holdfast.features.memories.grant import Permission
-from holdfast.kernel.context import Context
+from holdfast.kernel.context import ALL_NAMESPACES, Context, Right
+from holdfast.kernel.records.fields import Named, computed
 from holdfast.kernel.registry.fields import Actor, AgentId, Id, Metadata, Priority, Title
 from holdfast.kernel.registry.operation import Effect, EmptyRequest, Example, Request, operation
-from holdfast.kernel.timestamps import TimeText, format_timestamp
+from holdfast.kernel.timestamps import Time
 
 
 class AgentRegister(Request, frozen=True):
@@ -22,17 +25,12 @@ class AgentRegister(Request, frozen=True):
     ] = []
 
 
-class AgentView(Struct, frozen=True, kw_only=True):
-    agent_id: str
-    agent_type: str
-    capabilities: list[str]
-    registered_at: TimeText
-    last_seen_at: TimeText
+class AgentRegisterResult(SeenAgent, frozen=True, kw_only=True):
+    registered: bool = True
 
-
-class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
-    registered: bool
-    id: str
+    @computed
+    def record_id(self) -> Annotated[str, Named("id")]:
+        return self.id
 
 
 @operation(
@@ -49,38 +47,26 @@ class AgentRegisterResult(AgentView, frozen=True, kw_only=True):
 def agent_register(ctx: Context, request: AgentRegister) -> AgentRegisterResult:
     """Register an agent with its capabilities."""
     agent = agents.register(ctx, request.agent_id, request.agent_type, tuple(request.capabilities))
-    return AgentRegisterResult(
-        registered=True,
-        id=agent.id,
-        agent_id=agent.id,
-        agent_type=agent.agent_type,
-        capabilities=list(agent.capabilities),
-        registered_at=format_timestamp(agent.created_at),
-        last_seen_at=format_timestamp(agent.updated_at),
-    )
+    return AgentRegisterResult(**asdict(agent), last_seen_at=agent.updated_at)
 
 
 class AgentPage(Struct, frozen=True, kw_only=True):
-    agents: list[AgentView]
+    agents: list[SeenAgent]
     count: int
 
 
-@operation(Effect.READ, "GET /api/v1/agents", cli=("agents", "list"), examples=(Example({}),))
+@operation(
+    Effect.READ,
+    "GET /api/v1/agents",
+    cli=("agents", "list"),
+    columns=("agent_id", "agent_type", "capabilities", "last_seen_at"),
+    examples=(Example({}),),
+)
 def agent_list(ctx: Context, request: EmptyRequest) -> AgentPage:
     """List the registered agents."""
     with ctx.reading() as session:
         found = agents.list_agents(session)
-    views = [
-        AgentView(
-            agent_id=agent.id,
-            agent_type=agent.agent_type,
-            capabilities=list(agent.capabilities),
-            registered_at=format_timestamp(agent.created_at),
-            last_seen_at=format_timestamp(last_seen or agent.updated_at),
-        )
-        for agent, last_seen in found
-    ]
-    return AgentPage(agents=views, count=len(views))
+    return AgentPage(agents=found, count=len(found))
 
 
 class Notify(Request, frozen=True):
@@ -99,7 +85,7 @@ class NotifyResult(Struct, frozen=True, kw_only=True):
     id: str
     to: str
     title: str
-    delivered_at: TimeText
+    delivered_at: Time
     sender: str
 
 
@@ -117,25 +103,10 @@ class NotifyResult(Struct, frozen=True, kw_only=True):
 def notify(ctx: Context, request: Notify) -> NotifyResult:
     """Send a message to another agent."""
     notice = agents.notify(
-        ctx,
-        Notice(
-            ctx.new_id(),
-            ctx.caller.agent,
-            request.target_agent_id,
-            request.title,
-            request.payload,
-            request.priority,
-            request.metadata,
-            ctx.now(),
-            None,
-        ),
+        ctx, request.target_agent_id, request.title, request.payload, request.priority, request.metadata
     )
     return NotifyResult(
-        id=notice.id,
-        to=notice.recipient,
-        title=notice.title,
-        delivered_at=format_timestamp(notice.created_at),
-        sender=notice.sender,
+        id=notice.id, to=notice.recipient, title=notice.title, delivered_at=notice.created_at, sender=notice.sender
     )
 
 
@@ -145,21 +116,9 @@ class Inbox(Request, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=500, description="Maximum number of messages.")] = 50
 
 
-class NoticeView(Struct, frozen=True, kw_only=True):
-    id: str
-    sender: str
-    to: str
-    title: str
-    payload: str
-    priority: int
-    metadata: dict[str, Any]
-    created_at: TimeText
-    read: bool
-
-
 class InboxPage(Struct, frozen=True, kw_only=True):
     agent_id: str
-    messages: list[NoticeView]
+    messages: list[Notice]
     count: int
     unread_only: bool
 
@@ -180,21 +139,7 @@ def inbox(ctx: Context, request: Inbox) -> InboxPage:
     """List your messages."""
     with ctx.reading() as session:
         found = agents.inbox(ctx, session, unread_only=request.unread_only, limit=request.limit)
-    views = [
-        NoticeView(
-            id=notice.id,
-            sender=notice.sender,
-            to=notice.recipient,
-            title=notice.title,
-            payload=notice.body,
-            priority=notice.priority,
-            metadata=notice.metadata,
-            created_at=format_timestamp(notice.created_at),
-            read=notice.read_at is not None,
-        )
-        for notice in found
-    ]
-    return InboxPage(agent_id=ctx.caller.agent, messages=views, count=len(views), unread_only=request.unread_only)
+    return InboxPage(agent_id=ctx.caller.agent, messages=found, count=len(found), unread_only=request.unread_only)
 
 
 NoticeId = Annotated[str, Meta(min_length=1, max_length=128, description="Id of a message.")]
@@ -251,7 +196,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
     "POST /api/v1/memories/{id}/grant",
     cli=("agents", "grant"),
     aliases=("grant",),
-    human="holdfast.features.access.render:render_grant",
+    columns=("agent_id", "permission"),
     examples=(
         Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),
         Example({"id": "1f3a9c20", "agent_id": "ai:scout@laptop"}, prepared=True),
@@ -276,7 +221,7 @@ class RevokeRequest(Request, frozen=True):
     "POST /api/v1/memories/{id}/revoke",
     cli=("agents", "revoke"),
     aliases=("revoke",),
-    human="holdfast.features.access.render:render_grant",
+    columns=("agent_id", "permission"),
     examples=(
         Example({"id": "no-such-memory", "agent_id": "ai:scout@laptop"}, error="NOT_FOUND"),
         Example({"id": "8b2e41d7", "agent_id": "ai:scout@laptop"}, prepared=True),
@@ -288,3 +233,94 @@ def revoke(ctx: Context, request: RevokeRequest) -> GrantAnswer:
     return GrantAnswer(
         id=result.memory, agent_id=result.agent, permission=result.permission, granted=False, revoked=True
     )
+
+
+class KeyCreate(Request, frozen=True):
+    name: Annotated[str, Meta(min_length=1, max_length=64, description="Name of the key.", extra={"argument": True})]
+    scope: Annotated[Right, Meta(description="Right: read, write, or admin (everything, keys included).")] = "write"
+    namespaces: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=514)]],
+            Meta(
+                min_length=1,
+                max_length=32,
+                description="Namespaces with everything below: team/project or team/project/* [default: all].",
+            ),
+        ]
+        | None
+    ) = None
+    agent_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=128,
+                description="Agent of the key [default: key:NAME]. *: taken from the request.",
+                extra={"flag": "agent"},
+            ),
+        ]
+        | None
+    ) = None
+
+
+class KeyCreateResult(Key, frozen=True, kw_only=True):
+    key: str
+    """The secret, shown only once."""
+
+
+@operation(
+    Effect.WRITE,
+    "POST /api/v1/keys",
+    cli=("agents", "key", "create"),
+    aliases=("keys create",),
+    status=201,
+    admin=True,
+    surfaces=("library", "cli", "http"),
+    human="holdfast.features.access.render:render_new_key",
+    examples=(
+        Example({"name": "laptop", "scope": "read", "namespaces": ["team/*"]}),
+        Example({"name": "no blanks"}, error="VALIDATION_FAILED"),
+        Example({"name": "laptop", "scope": "read"}, prepared=True),
+    ),
+)
+def key_create(ctx: Context, request: KeyCreate) -> KeyCreateResult:
+    """Create an API key; its secret is shown only once."""
+    key, secret = keys.create(ctx, request.name, request.scope, request.namespaces or ALL_NAMESPACES, request.agent_id)
+    return KeyCreateResult(**asdict(key), key=secret)
+
+
+class KeyPage(Struct, frozen=True, kw_only=True):
+    keys: list[Key]
+    count: int
+
+
+@operation(
+    Effect.READ,
+    "GET /api/v1/keys",
+    cli=("agents", "key", "list"),
+    aliases=("keys list",),
+    admin=True,
+    examples=(Example({}),),
+)
+def key_list(ctx: Context, request: EmptyRequest) -> KeyPage:
+    """List API keys, including revoked ones."""
+    with ctx.reading() as session:
+        found = keys.list_keys(ctx, session)
+    return KeyPage(keys=found, count=len(found))
+
+
+class KeyRevoke(Request, frozen=True):
+    id: Annotated[str, Meta(min_length=1, max_length=128, description="Id of the key.", extra={"argument": True})]
+
+
+@operation(
+    Effect.DESTROY,
+    "DELETE /api/v1/keys/{id}",
+    cli=("agents", "key", "revoke"),
+    aliases=("keys revoke",),
+    admin=True,
+    examples=(Example({"id": "no-such-key"}, error="NOT_FOUND"), Example({"id": "c7f2086b"}, prepared=True)),
+)
+def key_revoke(ctx: Context, request: KeyRevoke) -> Key:
+    """Revoke a key permanently, effective immediately."""
+    return keys.revoke(ctx, request.id)

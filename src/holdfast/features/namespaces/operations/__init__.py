@@ -1,1 +1,0 @@
-"""Namespace operations, grouped by noun."""

@@ -20,7 +20,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
     total: int = 0
 
 
-class Added(Struct, frozen=True, kw_only=True):
+class AddResult(Struct, frozen=True, kw_only=True):
     pot: Pot
     created: bool
     before: str | UnsetType = UNSET
@@ -78,7 +78,7 @@ def test_a_record_has_its_columns_as_heading_and_then_every_other_field() -> Non
     heading = "\x1b[1m8ee94682-f5be-4bf1-a3f7-5b28eeac2784\x1b[0m"
     fields = ["  at: 2026-01-31T08:10:00.000000Z", "  herbs: none"]
     assert render(Pot(), "id") == [heading, *fields]
-    assert render(Added(pot=Pot(), created=True), "id") == [heading, *fields, "created: yes"]
+    assert render(AddResult(pot=Pot(), created=True), "id") == [heading, *fields, "created: yes"]
 
 
 def test_an_empty_column_leaves_no_gap_in_a_heading() -> None:

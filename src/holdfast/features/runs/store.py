@@ -29,7 +29,7 @@ from holdfast.kernel.records.fields import (
     computed,
 )
 from holdfast.kernel.records.merge import canonical_json
-from holdfast.kernel.storage.local_table import Export, LocalTable, Nested, Owner, Retention
+from holdfast.kernel.storage.local_table import Export, LocalTable, NestedRows, Owner, Retention
 from holdfast.kernel.storage.port import Session, SqlPart
 from holdfast.kernel.timestamps import Time
 
@@ -163,7 +163,7 @@ RUNS = LocalTable(
     ),
 )
 PHASES = LocalTable(
-    Phase, "run_phase", ("run", "name"), plural="phases", parent=(RUNS, "run"), nested=Nested("phases", "place")
+    Phase, "run_phase", ("run", "name"), plural="phases", parent=(RUNS, "run"), nested=NestedRows("phases", "place")
 )
 PROVIDER_SESSIONS = LocalTable(
     ProviderSession,

@@ -283,7 +283,7 @@ class ChangeApplier:
         self._result.note(change, outcome)
         if self.has_quarantined:
             self.session.do("quarantine_drop", origin=change.origin, n=change.n)
-        self._write.local(SeenOrigins).origins.add(change.origin)
+        self._write.local[SeenOrigins].origins.add(change.origin)
         return None
 
     def _check_author(self, change: Change) -> None:
@@ -315,7 +315,7 @@ class ChangeApplier:
         for origin in sorted(self._verified_origins - own):
             about = {"public_key": self._keys[origin], "node": node_of(origin), "now": self._write.now}
             self.session.do("replica_add", origin=origin, **about)
-        self._write.local(SeenOrigins).origins -= {self._write.origin, RECORD_SNAPSHOT}
+        self._write.local[SeenOrigins].origins -= {self._write.origin, RECORD_SNAPSHOT}
 
     def _record_baselines(self, baselines: Mapping[str, VectorEntry]) -> None:
         """Record the baselines of a sender without namespace limits.
@@ -328,7 +328,7 @@ class ChangeApplier:
         for origin, reached in baselines.items():
             is_trusted = self._scope.admin or node_of(origin) == self._sender.node
             if is_trusted and origin != self._write.origin and reached.n > known.get(origin, 0):
-                self._write.local(SeenOrigins).baselines[origin] = reached
+                self._write.local[SeenOrigins].baselines[origin] = reached
 
 
 def _list_conflict_ids(session: Session) -> set[str]:

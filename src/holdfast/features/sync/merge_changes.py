@@ -384,7 +384,7 @@ class ChangeMerger:
         if isinstance(own, Memory):
             self._left_titles.add(title_groups.title_key(own))
             if (own.title, own.content) != (record.title, record.content) and record.state != "deleted":
-                self._write.local(ChangeSet).changed.add(record.id)
+                self._write.local[ChangeSet].changed.add(record.id)
         self._touched_titles.add(record.id)
 
     def _append_change(self, change: Change, record: Any, body: str | None) -> None:

@@ -418,7 +418,7 @@ class VersionVectorListener(TransactionListener):
     needs = SeenOrigins
 
     def on_appended(self, tx: Transaction) -> None:
-        seen = tx.local(SeenOrigins)
+        seen = tx.local[SeenOrigins]
         if seen.origins or seen.baselines:
             put_baselines(tx.session, seen.baselines, tx.last_seq)
             advance_vector(tx.session, sorted({*seen.origins, *seen.baselines}))

@@ -142,7 +142,7 @@ def _update_memory(state: ImportState, stored: Memory, incoming: Memory, used: t
 def _note_change(state: ImportState, before: Memory, after: Memory) -> None:
     """Flag the dependents of a memory whose text changed. A restored memory has the same text."""
     if before.state != "deleted" and (before.title, before.content) != (after.title, after.content):
-        state.write.local(ChangeSet).changed.add(before.id)
+        state.write.local[ChangeSet].changed.add(before.id)
 
 
 def _count_uses(state: ImportState, memory: Memory, used: tuple[int, int]) -> None:

@@ -115,9 +115,6 @@ class TypedLocals(dict[type, Any]):
         made: T = self.setdefault(kind, kind())
         return made
 
-    def __call__(self, kind: type[T]) -> T:
-        return self[kind]
-
 
 class TransactionListener:
     """Reacts to the changes of every transaction. Features override the methods they need."""

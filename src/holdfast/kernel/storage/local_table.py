@@ -73,7 +73,7 @@ class Export(NamedTuple, Generic[R]):
     """Return the record to write, without a clash with others. Raises Conflict, or Forbidden without trust."""
 
 
-class Nested(NamedTuple):
+class NestedRows(NamedTuple):
     """How the rows of a child table are exported within their parent's."""
 
     field: str
@@ -97,7 +97,7 @@ class LocalTable(Generic[R]):
         memories: tuple[str, ...] = (),
         updates: tuple[str, ...] | None = None,
         export: Export[R] | None = None,
-        nested: Nested | None = None,
+        nested: NestedRows | None = None,
     ) -> None:
         self.record, self.name, self.key = record, name, key
         self.plural = plural or name
@@ -158,7 +158,7 @@ class LocalTable(Generic[R]):
     def decode(self, row: Row) -> R:
         """Build a record from the columns of a row, in order."""
         named = dict(zip(self.columns, row, strict=True))
-        for name, codec in self._coded:
+        for name, codec in self._coded_columns:
             if (value := named[name]) is not None:
                 named[name] = _decode_value(codec, value)
         return self.record(**named)
@@ -166,13 +166,13 @@ class LocalTable(Generic[R]):
     def encode(self, record: R) -> dict[str, Any]:
         """Return the column values of a record."""
         named = asdict(record)
-        for name, codec in self._coded:
+        for name, codec in self._coded_columns:
             if (value := named[name]) is not None:
                 named[name] = int(value) if codec == "bool" else msgspec.json.encode(value).decode()
         return named
 
     @cached_property
-    def _coded(self) -> tuple[tuple[str, Codec], ...]:
+    def _coded_columns(self) -> tuple[tuple[str, Codec], ...]:
         return tuple((name, field.codec) for name, field in self.fields.items() if field.codec != "plain")
 
     def key_of(self, record: R) -> Row:
@@ -285,7 +285,7 @@ class LocalTable(Generic[R]):
 
     def count_expired(self, session: Session, before: int) -> int:
         """Count the rows past their retention."""
-        return self.count(session, self._expired(), {"before": before})
+        return self.count(session, self._expiry_clauses(), {"before": before})
 
     def delete_expired(self, session: Session, before: int, limit: int) -> int:
         """Delete rows past their retention, oldest first, with the rows of child tables; return their number."""
@@ -293,14 +293,14 @@ class LocalTable(Generic[R]):
         (key,) = self.key
         end = Sql(f" order by t.{self.retention.column}, t.{key} limit :limit")
         head = Sql(f"select t.{key} from {self.name} t where true")
-        rows = session.select((head, *self._expired(), end), {"before": before, "limit": limit})
+        rows = session.select((head, *self._expiry_clauses(), end), {"before": before, "limit": limit})
         ids = [row[0] for row in rows]
         for child in self.children:
             child.delete_of_parents(session, ids)
         session.do(Sql(f"delete from {self.name} where {key} = any(:ids)"), ids=ids)
         return len(ids)
 
-    def _expired(self) -> list[SqlPart]:
+    def _expiry_clauses(self) -> list[SqlPart]:
         assert self.retention is not None, "only called for tables with a retention"
         condition = Sql(f" and t.{self.retention.column} < :before")
         return [condition] if self.retention.part is None else [condition, self.retention.part]

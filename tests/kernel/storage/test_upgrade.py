@@ -228,17 +228,19 @@ def must_be_one(ask: Callable[[str], list[Any]], columns: set[str]) -> int:
 
 @pytest.mark.full
 def test_a_killed_upgrade_leaves_the_old_or_the_new_store(new_place: Callable[[], str], tmp_path: Path) -> None:
-    """Kills are spread over the whole run, and it is restarted until it finishes."""
-    first, second = new_place(), new_place()
+    """Kills are spread over the whole run, and it is restarted until it finishes; then another store is upgraded."""
+    first, second, *others = (new_place() for _ in range(5))
     with open_address(new_place()) as new:
         furnish(new, more=250)
         expected = everything(new.ctx.store)
-        for address in (first, second):
+        for address in (first, second, *others):
             write_old_store(new.ctx.store, address, 2)
     begun = time.monotonic()
     assert not killed_within(None, first)
     lasts, random, killed = time.monotonic() - begun, Random(3), 0
     for _ in range(8):
+        if state_of(second) == LATEST and others:
+            second = others.pop()
         if state_of(second) == 2:
             killed += killed_within(lasts * random.uniform(0.05, 0.7), second)
             assert state_of(second) in (2, LATEST)
